@@ -1,0 +1,182 @@
+"""Every setting of Reame, its default, its range and its reason. The defaults stand here and nowhere else.
+
+One TOML table per class, one key per attribute; `etc/reame.toml` is generated from this file (`config_text.py`),
+files are found and read by `config_load.py`. Instances are frozen and always within their ranges: also in code, a
+value that breaks a rule raises ValueError. Rules between keys are in `config_conflicts.py`.
+"""
+
+from __future__ import annotations
+
+from attrs import Factory, field, frozen
+
+from reame.config_rules import Choice, Flag, Host, Number, Origins, Text, Whole, setting
+
+MAX_SEQUENCES = 254  # llama.cpp's LLAMA_MAX_SEQ (256) less two scratch sequences of the engine
+
+
+@frozen(kw_only=True)
+class ModelConfig:
+    """Which model is served."""
+
+    path: str = setting(
+        "smollm2-135m",
+        Text(empty=False),
+        "A name from `reame list`, or the path of a .gguf file (from the working directory).",
+    )
+    id: str = setting("", Text(), "The name that clients see and ask for; empty = taken from the file's name.")
+    chat_template: str = setting(
+        "", Text(), "Path of a Jinja file to use when the model's own chat template is missing or wrong."
+    )
+    mmap: bool = setting(
+        True, Flag(), "Map the file: a restart is fast and processes share the pages; false reads a copy."
+    )
+    mlock: bool = setting(False, Flag(), "Keep the weights in RAM; needs a memlock limit above the model's size.")
+
+
+@frozen(kw_only=True)
+class EngineConfig:
+    """How llama.cpp computes, and how much memory it may use for it."""
+
+    threads: int = setting(
+        0,
+        Whole(0, 512),
+        "Threads that decode; 0 = as many cores as this process may really use (affinity, cgroup quota).",
+    )
+    prefill_threads: int = setting(0, Whole(0, 512), "Threads that read a prompt; 0 = the same as threads.")
+    context: int = setting(
+        8192,
+        Whole(1, 16_777_216),
+        "Tokens of one request at most, prompt and answer; the model's own limit may be lower.",
+    )
+    cells: int = setting(
+        0,
+        Whole(0, 67_108_864),
+        "Tokens that all requests together hold in the KV cache (this is RAM); 0 = twice context.",
+    )
+    slots: int = setting(16, Whole(1, MAX_SEQUENCES), "Requests computed at once; more of them wait in the queue.")
+    residents: int = setting(
+        32, Whole(0, MAX_SEQUENCES), "Finished sequences kept in the KV cache: the next turn of a chat starts from one."
+    )
+    kv_type: str = setting(
+        "q8_0",
+        Choice(("f16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0")),
+        "q8_0 is half the size of f16 and gives the same text however requests are batched; q4_0 halves it again.",
+    )
+    flash_attention: bool = setting(
+        True, Flag(), "Keeps decoding fast while others fill the cache; every kv_type but f16 needs it."
+    )
+    batch_rows: int = setting(
+        512, Whole(1, 16_384), "Tokens computed in one step at most; larger reads prompts faster and takes more memory."
+    )
+    exact: bool = setting(
+        False,
+        Flag(),
+        "Bit-identical results with K-quant models too, which then read prompts at half speed; others always are.",
+    )
+    spin_count: int = setting(
+        1000,
+        Whole(0, 1_000_000_000),
+        "GOMP_SPINCOUNT, unless the environment sets it: a short spin survives busy neighbours; 0 = libgomp's default.",
+    )
+    extra_buffers: str = setting(
+        "auto",
+        Choice(("auto", "on", "off")),
+        "Repacked weights: faster answers, often slower prompts; auto = on, unless the canary saw them crash here.",
+    )
+    canary: bool = setting(
+        True, Flag(), "Try a new model in a child process first, so that a crash there cannot take the daemon down."
+    )
+
+
+@frozen(kw_only=True)
+class SchedulerConfig:
+    """Who is computed when, and how long one may wait."""
+
+    step_ms: int = setting(
+        200,
+        Whole(1, 60_000),
+        "While somebody's stream runs, prompts are read in steps no longer than this (milliseconds).",
+    )
+    reserve_tokens: int = setting(
+        512, Whole(1, 16_777_216), "Cells set aside at first for an answer without max_tokens; the reservation grows."
+    )
+    queue: int = setting(
+        64, Whole(0, 100_000), "Requests that may wait; the next one gets status 429 with Retry-After."
+    )
+    request_timeout_s: float = setting(
+        600.0, Number(0.01, 604_800), "A request that takes longer than this, waiting included, is ended (seconds)."
+    )
+
+
+@frozen(kw_only=True)
+class SamplingConfig:
+    """What a request gets that does not say otherwise."""
+
+    temperature: float = setting(0.8, Number(0, 2), "0 = always the most probable token.")
+    top_k: int = setting(40, Whole(0, 1_000_000), "Choose among this many tokens; 0 = all.")
+    top_p: float = setting(
+        0.95, Number(0, 1), "Choose among the fewest tokens whose probabilities reach this; 1 = all."
+    )
+    min_p: float = setting(
+        0.05, Number(0, 1), "Leave out tokens less probable than this share of the best one; 0 = none."
+    )
+    repeat_penalty: float = setting(1.0, Number(0.1, 10), "Above 1 discourages tokens that were just used; 1 = off.")
+    repeat_last_n: int = setting(
+        64, Whole(0, 1_000_000), "How many tokens back the three penalties look; 0 = penalties off."
+    )
+    presence_penalty: float = setting(
+        0.0, Number(-2, 2), "Taken from the logit of a token that was used at all; 0 = off."
+    )
+    frequency_penalty: float = setting(0.0, Number(-2, 2), "Taken from it for each time it was used; 0 = off.")
+    max_tokens: int = setting(
+        0, Whole(0, 16_777_216), "Length of an answer when the request names none; 0 = up to the end of the context."
+    )
+
+
+@frozen(kw_only=True)
+class ServerConfig:
+    """The HTTP side: where it listens, whom it serves, and what it puts up with."""
+
+    host: str = setting("127.0.0.1", Host(), "Where to listen; anything but loopback is refused without api_keys_file.")
+    port: int = setting(8080, Whole(1, 65_535), "TCP port.")
+    api_keys_file: str = setting(
+        "", Text(), "Path of a file with one key a line, `name:key` or the key alone; empty = no key is asked for."
+    )
+    cors_origins: tuple[str, ...] = setting(
+        (), Origins(), 'Web pages that may call from a browser, such as "https://example.org"; empty = none, "*" = all.'
+    )
+    max_body_mb: int = setting(16, Whole(1, 1024), "A larger request body gets status 413 (MiB).")
+    keep_alive_s: float = setting(
+        5.0,
+        Number(0.01, 3600),
+        "A stream sends a comment this often while it has no text, so that proxies keep it (seconds).",
+    )
+    grace_s: float = setting(
+        30.0, Number(0, 86_400), "After SIGTERM running requests may finish for this long (seconds)."
+    )
+    write_timeout_s: float = setting(
+        60.0, Number(0.01, 86_400), "A client that reads nothing for this long is cut off (seconds)."
+    )
+    max_connections: int = setting(
+        512, Whole(1, 65_536), "Open connections at most; each costs a file descriptor and memory."
+    )
+
+
+@frozen(kw_only=True)
+class LogConfig:
+    """What the daemon says on standard error. Prompts, answers and keys are never logged."""
+
+    level: str = setting("info", Choice(("debug", "info", "warning", "error")), "info has one line for each request.")
+    format: str = setting("text", Choice(("text", "json")), "json = one object a line, for a log collector.")
+
+
+@frozen(kw_only=True)
+class Config:
+    """The whole configuration: one attribute per TOML table."""
+
+    model: ModelConfig = field(default=Factory(ModelConfig))
+    engine: EngineConfig = field(default=Factory(EngineConfig))
+    scheduler: SchedulerConfig = field(default=Factory(SchedulerConfig))
+    sampling: SamplingConfig = field(default=Factory(SamplingConfig))
+    server: ServerConfig = field(default=Factory(ServerConfig))
+    log: LogConfig = field(default=Factory(LogConfig))

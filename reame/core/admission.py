@@ -1,0 +1,178 @@
+"""Who gets a slot, from which prefix it starts, and how cells are promised so that they cannot run out half way.
+
+Promise: every running sequence holds, or has free cells set aside for, `num_reserved` cells. So a step never fails for
+want of cells. A reservation grows when it is used up; when it cannot, the youngest sequence is preempted: its cells
+become a resident, it waits at the head of its queue, and starts again from whatever is still computed then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from reame.core.batch import Copy, Forget, Operation, Trim
+from reame.core.queue import FairQueue
+from reame.core.slots import Slot, Slots, common_prefix
+
+if TYPE_CHECKING:
+    from reame.core.sequence import Sequence
+
+
+@frozen(kw_only=True)
+class Limits:
+    """`max_running` sequences at once, `max_rows` rows a step (at least one for each running sequence).
+
+    `reserve`: cells promised to an answer at first. `min_wait`: tokens of a prefix, being computed by another, that are
+    worth waiting for. `min_chunk`: rows that a prefill gets in any step. A step should take at most `step_seconds` when
+    somebody decodes, `prefill_seconds` when nobody does (that bounds how long a newcomer or a cancel waits).
+    """
+
+    max_running: int
+    max_rows: int
+    reserve: int = 512
+    min_wait: int = 16
+    min_chunk: int = 16
+    step_seconds: float = 0.2
+    prefill_seconds: float = 1.0
+
+
+class Admission:
+    """Owns the queue, the running sequences (oldest first) and the slots; writes down the operations that follow."""
+
+    def __init__(self, slots: Slots, limits: Limits) -> None:
+        self.slots = slots
+        self.limits = limits
+        self.queue = FairQueue()
+        self.running: list[Sequence] = []
+        self.num_preempted = 0
+        self._operations: list[Operation] = []
+        self._num_admitted = 0
+
+    def take_operations(self) -> tuple[Operation, ...]:
+        operations, self._operations = tuple(self._operations), []
+        return operations
+
+    def admit(self, now: float) -> None:
+        """Let the waiting in, in turn, while there is a slot and room. One that does not fit holds up those behind it:
+        nobody starves. One that waits for a prefix (single flight) holds up nobody."""
+        for sequence in list(self.queue):
+            if len(self.running) == self.limits.max_running:
+                return
+            source, length = self._longest_prefix(sequence)
+            if self._longest_in_flight(sequence) >= length + self.limits.min_wait:
+                continue
+            if not self._enter(sequence, source, length):
+                return
+            if sequence.num_cached is None:
+                sequence.num_cached, sequence.admitted = length, now
+
+    def grow(self) -> None:
+        """Promise more cells to the sequences that used up theirs, the oldest first, at the youngest's expense."""
+        for sequence in list(self.running):
+            while sequence.slot and len(sequence.tokens) > sequence.num_reserved and not self._extend(sequence):
+                self._preempt(self.running[-1])
+
+    def leave(self, sequence: Sequence, *, keep: bool = True) -> None:
+        """`sequence` is over, wherever it was. Its cells stay as a resident unless they hold garbage (`keep` False)."""
+        self._operations.append(Forget(sequence.request.id))
+        if sequence.slot is None:
+            self.queue.discard(sequence)
+            return
+        if not keep:
+            self._trim(sequence.slot, 0)
+        self._vacate(sequence)
+
+    def _vacate(self, sequence: Sequence) -> None:
+        assert sequence.slot is not None
+        self.running.remove(sequence)
+        self.slots.retire(sequence.slot)
+        sequence.slot, sequence.draft = None, ()
+
+    def _preempt(self, sequence: Sequence) -> None:
+        self._vacate(sequence)
+        self.queue.put_back(sequence)
+        self.num_preempted += 1
+
+    @property
+    def _num_unpromised(self) -> int:
+        """Cells that neither a running sequence holds nor one is promised; residents may lie in them."""
+        promised = sum(max(0, s.num_reserved - s.num_computed) for s in self.running)
+        return self.slots.num_cells - self.slots.num_pinned - promised
+
+    def _longest_prefix(self, sequence: Sequence) -> tuple[Slot | None, int]:
+        """The slot, running or resident, that has most of the sequence computed. Its last token is computed anew."""
+        best, most = None, 0
+        for slot in self.slots.slots:
+            if slot.namespace == sequence.request.namespace:
+                length = min(slot.common_prefix(sequence.tokens), len(sequence.tokens) - 1)
+                if length > most:
+                    best, most = slot, length
+        return best, most
+
+    def _longest_in_flight(self, sequence: Sequence) -> int:
+        """The longest prefix of the sequence that another one is catching up with at this moment."""
+        return max(
+            (
+                min(common_prefix(other.tokens, sequence.tokens), len(sequence.tokens) - 1)
+                for other in self.running
+                if other.num_missing > 1 and other.request.namespace == sequence.request.namespace
+            ),
+            default=0,
+        )
+
+    def _enter(self, sequence: Sequence, source: Slot | None, length: int) -> bool:
+        reserved = min(sequence.max_cells, len(sequence.tokens) + self.limits.reserve)
+        pinned_anew = self.slots.num_unpinned(source, length) if source else 0
+        if reserved - length + pinned_anew > self._num_unpromised:
+            return False
+        sequence.slot = self._slot_with_prefix(sequence, source, length)
+        sequence.num_reserved = reserved
+        self._num_admitted += 1
+        sequence.order = self._num_admitted
+        self.queue.take(sequence)
+        self.running.append(sequence)
+        self._evict_for_promises()
+        return True
+
+    def _slot_with_prefix(self, sequence: Sequence, source: Slot | None, length: int) -> Slot:
+        """A running slot that holds the first `length` tokens: the source itself where nothing else of it is worth
+        keeping, else another one that shares its cells."""
+        namespace = sequence.request.namespace
+        if source is not None and not source.running:
+            others = [s for s in self.slots.slots if not s.running and s is not source]
+            if length == len(source.tokens) or not others:
+                self._trim(source, length)
+                self.slots.lend(source, namespace)
+                return source
+        slot = self.slots.empty() or self._evict(keep=source)
+        self.slots.lend(slot, namespace)
+        if source is not None:
+            self.slots.share(source, slot, length)
+            self._operations.append(Copy(source.id, slot.id, length))
+        return slot
+
+    def _extend(self, sequence: Sequence) -> bool:
+        """More cells for `sequence`: a whole reserve, or at least what it needs now."""
+        wanted = len(sequence.tokens)
+        for target in (min(sequence.max_cells, wanted + self.limits.reserve), wanted):
+            if target - sequence.num_reserved <= self._num_unpromised:
+                sequence.num_reserved = target
+                self._evict_for_promises()
+                return True
+        return False
+
+    def _evict_for_promises(self) -> None:
+        """Make the promised cells free ones. Residents always suffice: promises never exceed what is not pinned."""
+        while self._num_unpromised < self.slots.num_cells - self.slots.num_pinned - self.slots.num_free:
+            self._evict()
+
+    def _evict(self, keep: Slot | None = None) -> Slot:
+        slot = next(s for s in self.slots.residents() if s is not keep)
+        self._trim(slot, 0)
+        return slot
+
+    def _trim(self, slot: Slot, length: int) -> None:
+        if length < len(slot.tokens):
+            self.slots.trim(slot, length)
+            self._operations.append(Trim(slot.id, length))

@@ -1,0 +1,90 @@
+"""What goes from plan to run (`Batch`) and from run to commit (`StepResult`). Values; nobody changes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence as Seq
+
+    from reame.core.events import TokenLogprob
+    from reame.core.sequence import Sequence
+    from reame.errors import EngineError
+
+
+@frozen
+class Copy:
+    """Share the first `length` cells of sequence id `src` with the empty `dst`."""
+
+    src: int
+    dst: int
+    length: int
+
+
+@frozen
+class Trim:
+    """Let go of the cells of sequence id `seq` at positions >= `length`."""
+
+    seq: int
+    length: int
+
+
+@frozen
+class Forget:
+    """The request with this id ended: its sampler is of no more use."""
+
+    request_id: str
+
+
+Operation = Copy | Trim | Forget
+
+
+@frozen
+class Slice:
+    """Rows of one sequence, on loan to run: its tokens from `start` on, then its draft.
+
+    `num_drafted` trailing rows are guesses. `samples`: the rows reach the last known token, so the next one is to be
+    drawn (and the draft verified); otherwise this is a prefill chunk and `num_drafted` is 0.
+    """
+
+    sequence: Sequence
+    seq: int
+    start: int
+    tokens: tuple[int, ...]
+    num_drafted: int
+    samples: bool
+
+
+@frozen
+class Batch:
+    """One step: the operations in order, then one decode of all rows. At most the engine's `max_rows` rows."""
+
+    operations: tuple[Operation, ...]
+    slices: tuple[Slice, ...]
+
+    @property
+    def num_rows(self) -> int:
+        return sum(len(piece.tokens) for piece in self.slices)
+
+
+@frozen
+class Output:
+    """What was drawn for one slice: the accepted draft tokens and one more, or nothing in a prefill chunk.
+
+    It ends early at a token that ends a generation. `draft` is a proposal for the next step.
+    """
+
+    tokens: tuple[int, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+    draft: tuple[int, ...] = ()
+
+
+@frozen
+class StepResult:
+    """`outputs` parallel the batch's slices, empty when the step failed. `seconds` is what the decode took."""
+
+    outputs: Seq[Output]
+    seconds: float
+    error: EngineError | None = None

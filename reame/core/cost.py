@@ -1,0 +1,51 @@
+"""T(rows): what a step costs by its number of rows, as measured while serving. The curve is not smooth: a table."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+EDGES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048)
+"""A step of n rows belongs to the smallest edge >= n. Kernels work on groups of rows, so small counts stand alone."""
+
+WEIGHT = 0.25
+"""Of a new measurement in the running mean: contexts grow and neighbours come, so old times fade within ten steps."""
+
+DEFAULT_SECONDS_PER_ROW = 0.005
+"""Assumed before anything was measured: careful on a small box, corrected by the first step."""
+
+
+class StepCost:
+    """Running mean of seconds per step for each edge. Owner: the scheduler."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[int, float] = {}
+
+    def observe(self, rows: int, seconds: float) -> None:
+        edge = _edge(rows)
+        scaled = seconds * edge / rows
+        old = self._seconds.get(edge, scaled)
+        self._seconds[edge] = old + WEIGHT * (scaled - old)
+
+    def seconds(self, rows: int) -> float:
+        """Expected seconds of a step of `rows` rows; from the nearest measured counts where it was never seen."""
+        edge = _edge(rows)
+        if edge in self._seconds:
+            return self._seconds[edge] * rows / edge
+        below = max((e for e in self._seconds if e < edge), default=None)
+        above = min((e for e in self._seconds if e > edge), default=None)
+        if below is not None and above is not None:
+            share = (rows - below) / (above - below)
+            return self._seconds[below] + share * (self._seconds[above] - self._seconds[below])
+        if below is not None:
+            return self._seconds[below] * rows / below
+        if above is not None:
+            return self._seconds[above] * rows / above
+        return DEFAULT_SECONDS_PER_ROW * rows
+
+    def rows_within(self, seconds: float, limit: int) -> int:
+        """The most rows, at most `limit`, of a step that stays within `seconds`; 0 when even one does not."""
+        return bisect_left(range(1, limit + 1), True, key=lambda rows: self.seconds(rows) > seconds)
+
+
+def _edge(rows: int) -> int:
+    return EDGES[min(bisect_left(EDGES, rows), len(EDGES) - 1)]

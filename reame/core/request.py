@@ -1,0 +1,81 @@
+"""What is asked: a `Call` as the client meant it, and the `Request`s (one sequence each) that it becomes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@frozen(kw_only=True)
+class Sampling:
+    """How the next token is drawn. `temperature` 0 is greedy; `seed` None means one drawn by the server.
+
+    `logit_bias` adds to the logit of a token id; -100 or less bans it, as OpenAI documents.
+    """
+
+    temperature: float = 0.8
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    repeat_penalty: float = 1.0
+    repeat_last_n: int = 64
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    seed: int | None = None
+    logit_bias: tuple[tuple[int, float], ...] = ()
+
+
+@frozen(kw_only=True)
+class Chat:
+    """A conversation for the model's own template. `messages` are OpenAI's, checked, content parts joined to text.
+
+    `continue_last`: the last message is the beginning of the assistant's answer and is continued, not closed.
+    """
+
+    messages: tuple[Mapping[str, Any], ...]
+    continue_last: bool = False
+
+
+Prompt = str | tuple[int, ...] | Chat
+"""Text, token ids, or a conversation."""
+
+
+@frozen(kw_only=True)
+class Call:
+    """One API call, checked, before tokenisation. It becomes `len(prompts) * n` sequences, prompt-major.
+
+    `max_tokens` None: the server's default, else up to the context's edge. `logprobs` None: none wanted; k: the
+    chosen token's and the k likeliest ones' natural logarithms. `timeout` in seconds, None: the server's own.
+    """
+
+    prompts: tuple[Prompt, ...]
+    n: int = 1
+    sampling: Sampling = Sampling()
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    logprobs: int | None = None
+    timeout: float | None = None
+
+
+@frozen(kw_only=True)
+class Request:
+    """One sequence to be generated. Everything that decides its text is in here.
+
+    `key` is the API key's name (whose turn it is); `namespace` bounds what memory it may use and feed.
+    `max_tokens` is the most it may generate (at least 1), already clamped to the context. `deadline` is on the clock
+    that `Scheduler.plan(now)` is given, in seconds.
+    """
+
+    id: str
+    prompt: tuple[int, ...]
+    max_tokens: int
+    sampling: Sampling = Sampling(seed=0)
+    stop: tuple[str, ...] = ()
+    logprobs: int | None = None
+    key: str = ""
+    namespace: str = ""
+    deadline: float = float("inf")

@@ -1,0 +1,202 @@
+"""Plan and commit: which rows the next step computes, and what its outcome means. Pure; run lies between them.
+
+There is one way to work: a sequence has tokens, some of them computed, and each step lets the computed ones catch up.
+Prefill is catching up by many rows, decoding by one, a draft by a few that may be taken back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reame.core.admission import Admission, Limits
+from reame.core.batch import Batch, Output, Slice, StepResult
+from reame.core.cost import StepCost
+from reame.core.events import Delta, Event, Finish, FinishReason, TokenLogprob
+from reame.core.sequence import Sequence
+from reame.errors import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reame.core.request import Request
+    from reame.core.slots import Slots
+
+
+class Scheduler:
+    """Owner of all sequences and slots. Between `plan` and `commit` nothing else may be called.
+
+    `piece` gives a token's bytes, `eog_tokens` end a generation. Times are seconds on one clock of the caller's.
+    """
+
+    def __init__(
+        self, slots: Slots, limits: Limits, *, piece: Callable[[int], bytes], eog_tokens: frozenset[int]
+    ) -> None:
+        self.limits = limits
+        self.admission = Admission(slots, limits)
+        self.cost = StepCost()
+        self._piece = piece
+        self._eog_tokens = eog_tokens
+        self._events: list[tuple[Sequence, Event]] = []
+
+    @property
+    def running(self) -> list[Sequence]:
+        return self.admission.running
+
+    @property
+    def num_waiting(self) -> int:
+        return len(self.admission.queue)
+
+    def sequences(self) -> list[Sequence]:
+        """All that are not over: running, then waiting in the order of service."""
+        return [*self.admission.running, *self.admission.queue]
+
+    def add(self, request: Request, now: float) -> Sequence:
+        """Queue a request. It must fit the cells alone: len(prompt) + max_tokens - 1 <= num_cells."""
+        sequence = Sequence.new(request, now)
+        assert sequence.max_cells <= self.admission.slots.num_cells
+        self.admission.queue.add(sequence)
+        return sequence
+
+    def cancel(self, sequence: Sequence) -> None:
+        """Nobody wants it any more: no event, no further row. What it computed stays as a resident."""
+        if not sequence.done:
+            sequence.done = True
+            self.admission.leave(sequence)
+
+    def fail(self, sequence: Sequence, error: RequestError, now: float) -> None:
+        """End a sequence with an error for its client."""
+        self._finish(sequence, None, now, error=error)
+
+    def take_events(self) -> list[tuple[Sequence, Event]]:
+        events, self._events = self._events, []
+        return events
+
+    def plan(self, now: float) -> Batch | None:
+        """The next step, or None when there is nothing to do."""
+        self._expire(now)
+        self.admission.grow()
+        self.admission.admit(now)
+        slices = self._slices()
+        operations = self.admission.take_operations()
+        return Batch(operations, tuple(slices)) if slices or operations else None
+
+    def commit(self, batch: Batch, result: StepResult, now: float) -> None:
+        """Take in what the step gave. After an error the batch's cells hold garbage; its sequences end."""
+        if result.error:
+            for part in batch.slices:
+                error = RequestError(str(result.error), status=500, code="engine_error")
+                self._finish(part.sequence, None, now, error=error, keep=False)
+            return
+        if batch.slices:
+            self.cost.observe(batch.num_rows, result.seconds)
+        for part, output in zip(batch.slices, result.outputs, strict=True):
+            self._advance(part, output, now)
+
+    def _expire(self, now: float) -> None:
+        for sequence in self.sequences():
+            if now >= sequence.request.deadline:
+                error = RequestError(
+                    "the request took longer than its timeout (scheduler.request_timeout_s)",
+                    status=408,
+                    code="request_timeout",
+                )
+                self._finish(sequence, None, now, error=error)
+
+    def _slices(self) -> list[Slice]:
+        """Decoding sequences first, so that a long prompt cannot freeze them; then prefill chunks."""
+        decoding = [s for s in self.running if s.num_missing == 1]
+        catching_up = [s for s in self.running if s.num_missing > 1]
+        slices = []
+        spare = self.limits.max_rows - len(decoding) - (self.limits.min_chunk if catching_up else 0)
+        for sequence in decoding:
+            draft = sequence.draft[: max(0, min(spare, self._longest_draft(sequence)))]
+            spare -= len(draft)
+            slices.append(_slice(sequence, 1, draft))
+        room = self._prefill_rows(sum(len(part.tokens) for part in slices)) if catching_up else 0
+        return slices + [_slice(s, rows) for s, rows in _share(catching_up, room) if rows]
+
+    def _longest_draft(self, sequence: Sequence) -> int:
+        """A draft stays within the reserved cells, and leaves one token to draw behind it."""
+        left = sequence.request.max_tokens - sequence.num_generated
+        return min(sequence.num_reserved - len(sequence.tokens), left - 1)
+
+    def _prefill_rows(self, decoding_rows: int) -> int:
+        """Rows for prompts beside `decoding_rows`, so that the step stays within its time."""
+        seconds = self.limits.step_seconds if decoding_rows else self.limits.prefill_seconds
+        rows = self.cost.rows_within(seconds, self.limits.max_rows) - decoding_rows
+        return min(max(rows, self.limits.min_chunk), self.limits.max_rows - decoding_rows)
+
+    def _advance(self, part: Slice, output: Output, now: float) -> None:
+        sequence = part.sequence
+        assert sequence.slot is not None
+        num_accepted = max(0, len(output.tokens) - 1)
+        num_kept = len(part.tokens) - part.num_drafted + num_accepted
+        self.admission.slots.append(sequence.slot, list(part.tokens[:num_kept]))
+        sequence.draft = output.draft
+        if part.samples:
+            sequence.first_token = sequence.first_token or now
+            self._emit(sequence, output, now)
+
+    def _emit(self, sequence: Sequence, output: Output, now: float) -> None:
+        text = ""
+        reason: FinishReason | None = None
+        logprobs: tuple[TokenLogprob, ...] = ()
+        for position, token in enumerate(output.tokens):
+            sequence.tokens.append(token)
+            if token in self._eog_tokens:
+                reason = "stop"
+                break
+            text += sequence.text.push(self._piece(token))
+            sequence.untold_logprobs += output.logprobs[position : position + 1]
+            logprobs += sequence.take_logprobs()
+            reason = self._reason_to_end(sequence)
+            if reason:
+                break
+        if reason:
+            text += sequence.text.finish()
+            logprobs += sequence.take_logprobs()
+        if text or logprobs:
+            self._events.append((sequence, Delta(text=text, logprobs=logprobs)))
+        if reason:
+            self._finish(sequence, reason, now)
+
+    def _reason_to_end(self, sequence: Sequence) -> FinishReason | None:
+        if sequence.text.stopped:
+            return "stop"
+        return "length" if sequence.num_generated == sequence.request.max_tokens else None
+
+    def _finish(
+        self,
+        sequence: Sequence,
+        reason: FinishReason | None,
+        now: float,
+        *,
+        error: RequestError | None = None,
+        keep: bool = True,
+    ) -> None:
+        sequence.done = True
+        self.admission.leave(sequence, keep=keep)
+        finish = Finish(reason=reason, usage=sequence.usage(), timings=sequence.timings(now), error=error)
+        self._events.append((sequence, finish))
+
+
+def _slice(sequence: Sequence, num_rows: int, draft: tuple[int, ...] = ()) -> Slice:
+    """The next `num_rows` known tokens of `sequence`, and the draft behind them."""
+    assert sequence.slot is not None
+    start = sequence.num_computed
+    tokens = (*sequence.tokens[start : start + num_rows], *draft)
+    return Slice(sequence, sequence.slot.id, start, tokens, len(draft), num_rows == sequence.num_missing)
+
+
+def _share(sequences: list[Sequence], room: int) -> list[tuple[Sequence, int]]:
+    """Divide `room` rows: the shortest first, so that a short prompt overtakes a long one; but the oldest gets at
+    least a quarter, so that it never starves. `sequences` is oldest first."""
+    if not sequences:
+        return []
+    granted = {sequences[0].order: min(sequences[0].num_missing, max(1, room // 4))}
+    room -= granted[sequences[0].order]
+    for sequence in sorted(sequences, key=lambda s: s.num_missing):
+        more = min(sequence.num_missing - granted.get(sequence.order, 0), room)
+        granted[sequence.order] = granted.get(sequence.order, 0) + more
+        room -= more
+    return [(sequence, granted[sequence.order]) for sequence in sequences]

@@ -1,0 +1,89 @@
+"""Token pieces to text that may be sent: whole characters only, and never any part of a stop string."""
+
+from __future__ import annotations
+
+import codecs
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class TextStream:
+    """The text of one sequence. The deltas put together are the same however the bytes were cut into pieces.
+
+    Characters: invalid bytes become U+FFFD just as `bytes.decode("utf-8", "replace")` does; a character that the end
+    of the sequence cuts is dropped. Stops: the text ends before the stop that is complete first (of two complete at
+    the same character, the longer); what follows it is thrown away. Held back is only the longest end of the text
+    that is the beginning of a stop, so at most the longest stop's length - 1 characters.
+
+    Cost: amortised O(characters x stops), whatever the length of the text so far.
+    """
+
+    __slots__ = ("_decoder", "_held", "_matchers", "stopped")
+
+    def __init__(self, stops: Iterable[str] = ()) -> None:
+        """Empty stop strings are ignored."""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._matchers = [_Matcher(stop) for stop in stops if stop]
+        self._held = ""
+        self.stopped = False
+        """A stop string is complete: the sequence is over."""
+
+    @property
+    def holding(self) -> bool:
+        """Something pushed is not told yet: half a character, or what may become a stop string."""
+        return bool(self._held) or bool(self._decoder.getstate()[0])
+
+    def push(self, piece: bytes) -> str:
+        """The text that `piece` makes safe to send, perhaps "". After a stop it is always ""."""
+        if self.stopped:
+            return ""
+        new = self._decoder.decode(piece)
+        if not self._matchers:
+            return new
+        text, seen = self._held + new, len(self._held)
+        for end, char in enumerate(new, seen + 1):
+            complete = [matcher.length for matcher in self._matchers if matcher.advance(char)]
+            if complete:
+                self.stopped, self._held = True, ""
+                return text[: end - max(complete)]
+        safe = len(text) - max(matcher.matched for matcher in self._matchers)
+        self._held = text[safe:]
+        return text[:safe]
+
+    def finish(self) -> str:
+        """The end of the sequence without a stop: what was held back. The rest of a cut character is dropped."""
+        held, self._held = self._held, ""
+        self._decoder.reset()
+        return held
+
+
+class _Matcher:
+    """Knuth-Morris-Pratt over a stream: how much of `stop` the text now ends with, in amortised O(1) a character."""
+
+    __slots__ = ("_borders", "_stop", "length", "matched")
+
+    def __init__(self, stop: str) -> None:
+        self._stop = stop
+        self._borders = _borders(stop)
+        self.length = len(stop)
+        self.matched = 0
+
+    def advance(self, char: str) -> bool:
+        """Take one more character; True when the stop is complete, and then it must not be called again."""
+        while self.matched and self._stop[self.matched] != char:
+            self.matched = self._borders[self.matched]
+        self.matched += self._stop[self.matched] == char
+        return self.matched == self.length
+
+
+def _borders(word: str) -> list[int]:
+    """For each length k, the longest beginning of `word[:k]`, shorter than k, that is also its end."""
+    borders = [0, 0]
+    for k in range(1, len(word)):
+        border = borders[k]
+        while border and word[border] != word[k]:
+            border = borders[border]
+        borders.append(border + (word[border] == word[k]))
+    return borders

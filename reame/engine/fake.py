@@ -1,0 +1,148 @@
+"""An engine without a model that models the KV cells: its next token is a function of what lies in the cells.
+
+A cell holds a hash of its token, its position, and of every cell its sequence saw when it was computed. So a wrong
+position, a missed trim, a copy of the wrong range or a cell written over another changes the text, and a test that
+compares with `reference_tokens` fails. It also refuses what llama.cpp could not do: more cells than there are, holes.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from attrs import define
+
+from reame.engine.base import ModelInfo, Row
+from reame.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reame.core.request import Sampling
+
+
+class FakeVocabulary:
+    """Token i is the byte `ALPHABET[i]`; token 0 ends a generation."""
+
+    ALPHABET = b"\0abcdefghijklmnopqrstuvwxyz .,\n"
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+        return [1 + byte % (self.size - 1) for byte in text.encode()]
+
+    def piece(self, token: int) -> bytes:
+        return b"" if token == 0 else self.ALPHABET[token : token + 1]
+
+
+@define
+class FakeSampler:
+    """Draws with its own random numbers, one for each token."""
+
+    sampling: Sampling
+    random: Random
+    drawn: list[int]
+
+
+class FakeEngine:
+    """See the module. `cells[seq]` is a list of (position, cell id); `values[cell]` what was computed there."""
+
+    def __init__(self, *, num_cells: int = 64, num_seqs: int = 8, max_rows: int = 16, vocab_size: int = 8) -> None:
+        self.vocabulary = FakeVocabulary(vocab_size)
+        self.info = ModelInfo(
+            name="fake", vocab_size=vocab_size, context_trained=num_cells, eog_tokens=frozenset({0}), bos_token=None,
+            adds_bos=False,
+        )  # fmt: skip
+        self.num_cells, self.num_seqs, self.max_rows = num_cells, num_seqs, max_rows
+        self.num_rows_computed = 0
+        self.fail_next_decode = False
+        self.threads = (1, 1)
+        self._held: list[list[tuple[int, int]]] = [[] for _ in range(num_seqs)]
+        self._values: dict[int, int] = {}
+        self._next_cell = 0
+        self._logits: dict[int, int] = {}
+
+    def copy(self, src: int, dst: int, length: int) -> None:
+        if self._held[dst]:
+            raise EngineError(f"copy into sequence {dst}, which is not empty")
+        self._held[dst] = [(p, c) for p, c in self._held[src] if p < length]
+
+    def trim(self, seq: int, length: int) -> None:
+        self._held[seq] = [(p, c) for p, c in self._held[seq] if p < length]
+        held = {c for cells in self._held for _, c in cells}
+        self._values = {c: v for c, v in self._values.items() if c in held}
+
+    def length(self, seq: int) -> int:
+        return len(self._held[seq])
+
+    def decode(self, rows: Sequence[Row]) -> None:
+        if self.fail_next_decode:
+            self.fail_next_decode = False
+            raise EngineError("decode failed as asked")
+        if not 0 < len(rows) <= self.max_rows:
+            raise EngineError(f"{len(rows)} rows in a batch of at most {self.max_rows}")
+        if len(self._values) + len(rows) > self.num_cells:
+            raise EngineError("no free cell")
+        self._logits = {}
+        for index, row in enumerate(rows):
+            if not 0 <= row.token < self.info.vocab_size:
+                raise EngineError(f"token {row.token} is not in the vocabulary")
+            if row.position != len(self._held[row.seq]):
+                raise EngineError(f"position {row.position} after {len(self._held[row.seq])} positions")
+            seen = tuple(self._values[c] for p, c in self._held[row.seq] if p <= row.position)
+            value = hash((row.token, row.position, seen))
+            self._values[self._next_cell] = value
+            self._held[row.seq].append((row.position, self._next_cell))
+            self._next_cell += 1
+            if row.sampled:
+                self._logits[index] = hash((value, seen))
+        self.num_rows_computed += len(rows)
+
+    def new_sampler(self, sampling: Sampling, prompt: Sequence[int]) -> FakeSampler:
+        return FakeSampler(sampling, Random(sampling.seed), [])
+
+    def free_sampler(self, sampler: object) -> None:
+        assert isinstance(sampler, FakeSampler)
+
+    def sample(self, row: int, sampler: object) -> int:
+        assert isinstance(sampler, FakeSampler)
+        token = fake_token(self._logits[row], sampler, self.info.vocab_size)
+        sampler.drawn.append(token)
+        return token
+
+    def logprobs(self, row: int, token: int, top: int) -> tuple[float, tuple[tuple[int, float], ...]]:
+        logprob = -1.0 - (self._logits[row] % 7)
+        return logprob, tuple((t, logprob) for t in range(top))
+
+    def set_threads(self, decode: int, prefill: int) -> None:
+        self.threads = (decode, prefill)
+
+    def close(self) -> None:
+        self._held = [[] for _ in range(self.num_seqs)]
+
+
+def fake_token(state: int, sampler: FakeSampler, vocab_size: int) -> int:
+    """The next token after cells that hash to `state`. Rarely the end (1 in 32), else as its sampler draws."""
+    noise = sampler.random.randrange(1 << 16) if sampler.sampling.temperature > 0 else 0
+    penalty = len(sampler.drawn) if sampler.sampling.presence_penalty else 0
+    draw = hash((state, noise, penalty))
+    return 0 if draw % 32 == 0 else 1 + (draw // 32) % (vocab_size - 1)
+
+
+def reference_tokens(prompt: Sequence[int], sampling: Sampling, max_tokens: int, vocab_size: int) -> list[int]:
+    """The plain loop, one token after the other in an empty engine: what every sequence must give. The oracle."""
+    sampler = FakeSampler(sampling, Random(sampling.seed), [])
+    seen: tuple[int, ...] = ()
+    tokens = list(prompt)
+    for position, token in enumerate(prompt[:-1]):
+        seen = (*seen, hash((token, position, seen)))
+    while len(sampler.drawn) < max_tokens:
+        value = hash((tokens[-1], len(tokens) - 1, seen))
+        token = fake_token(hash((value, seen)), sampler, vocab_size)
+        seen = (*seen, value)
+        sampler.drawn.append(token)
+        tokens.append(token)
+        if token == 0:
+            break
+    return sampler.drawn

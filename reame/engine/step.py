@@ -1,0 +1,115 @@
+"""Run one batch: the operations in order, one decode of all rows, then draw, verify and trim. Decode thread only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from reame.core.batch import Batch, Copy, Forget, Operation, Output, Slice, StepResult, Trim
+from reame.core.events import TokenLogprob
+from reame.core.sequence import Sequence
+from reame.engine.base import Engine, Row, Sampler
+from reame.errors import EngineError
+
+if TYPE_CHECKING:
+    from reame.core.request import Request
+
+Propose = Callable[[Sequence, tuple[int, ...]], tuple[int, ...]]
+"""(sequence, tokens just drawn) -> a guess at what follows them. Any guess is allowed; token ids must exist."""
+
+
+def _propose_nothing(sequence: Sequence, drawn: tuple[int, ...]) -> tuple[int, ...]:
+    return ()
+
+
+class StepRunner:
+    """Owns the engine's cells and the samplers of all requests that are not over."""
+
+    def __init__(self, engine: Engine, propose: Propose = _propose_nothing) -> None:
+        self._engine = engine
+        self._propose = propose
+        self._samplers: dict[str, Sampler] = {}
+
+    def run(self, batch: Batch) -> StepResult:
+        """Never raises EngineError: a failed decode is told in the result, and the batch's sequences are emptied."""
+        for operation in batch.operations:
+            self._apply(operation)
+        if not batch.slices:
+            return StepResult((), 0.0)
+        started = time.perf_counter()
+        try:
+            self._engine.decode([row for part in batch.slices for row in _rows(part)])
+            outputs, first = [], 0
+            for part in batch.slices:
+                outputs.append(self._draw(part, first))
+                first += len(part.tokens)
+        except EngineError as error:
+            for part in batch.slices:
+                self._engine.trim(part.seq, 0)
+            return StepResult((), time.perf_counter() - started, error)
+        return StepResult(outputs, time.perf_counter() - started)
+
+    def close(self) -> None:
+        for sampler in self._samplers.values():
+            self._engine.free_sampler(sampler)
+        self._samplers.clear()
+        self._engine.close()
+
+    def lengths(self) -> list[int]:
+        """Cells held by each sequence id, for the audit."""
+        return [self._engine.length(seq) for seq in range(self._engine.num_seqs)]
+
+    def _apply(self, operation: Operation) -> None:
+        match operation:
+            case Copy(src, dst, length):
+                self._engine.copy(src, dst, length)
+            case Trim(seq, length):
+                self._engine.trim(seq, length)
+            case Forget(request_id):
+                sampler = self._samplers.pop(request_id, None)
+                if sampler is not None:
+                    self._engine.free_sampler(sampler)
+
+    def _sampler(self, request: Request) -> Sampler:
+        if request.id not in self._samplers:
+            self._samplers[request.id] = self._engine.new_sampler(request.sampling, request.prompt)
+        return self._samplers[request.id]
+
+    def _draw(self, part: Slice, first: int) -> Output:
+        """Sample and match: draw the target's own token at each row and go on while it equals the draft. The drawn
+        tokens are exactly those of plain decoding, whatever the draft, as each one uses the sampler once.
+
+        `first` is the index of the slice's first row in the batch.
+        """
+        if not part.samples:
+            return Output()
+        request, sampler = part.sequence.request, self._sampler(part.sequence.request)
+        row = first + len(part.tokens) - part.num_drafted - 1
+        draft = part.tokens[len(part.tokens) - part.num_drafted :]
+        tokens: list[int] = []
+        logprobs: list[TokenLogprob] = []
+        while True:
+            token = self._engine.sample(row + len(tokens), sampler)
+            if request.logprobs is not None:
+                logprobs.append(self._logprob(row + len(tokens), token, request.logprobs))
+            tokens.append(token)
+            matched = len(tokens) <= len(draft) and draft[len(tokens) - 1] == token
+            if not matched or token in self._engine.info.eog_tokens:
+                break
+        self._take_back(part, len(tokens) - 1)
+        return Output(tuple(tokens), tuple(logprobs), self._propose(part.sequence, tuple(tokens)))
+
+    def _take_back(self, part: Slice, num_accepted: int) -> None:
+        if num_accepted < part.num_drafted:
+            self._engine.trim(part.seq, part.start + len(part.tokens) - part.num_drafted + num_accepted)
+
+    def _logprob(self, row: int, token: int, top: int) -> TokenLogprob:
+        piece = self._engine.vocabulary.piece
+        logprob, rivals = self._engine.logprobs(row, token, top)
+        return TokenLogprob(token, piece(token), logprob, tuple((t, piece(t), p) for t, p in rivals))
+
+
+def _rows(part: Slice) -> list[Row]:
+    first_sampled = len(part.tokens) - part.num_drafted - 1 if part.samples else len(part.tokens)
+    return [Row(token, part.start + i, part.seq, i >= first_sampled) for i, token in enumerate(part.tokens)]

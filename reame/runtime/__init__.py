@@ -1,0 +1,1 @@
+"""The Trio tasks: daemon, intake, decode loop, metrics, logs."""

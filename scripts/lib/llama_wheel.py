@@ -1,0 +1,142 @@
+"""Builds llama-cpp-python once per recipe, into a wheel directory of our own.
+
+    <cache>/wheels/<key>/      the wheel, and recipe.json: what the key was made of. It appears whole or not at all
+    <cache>/wheels/<key>.log   what the build printed
+    <cache>/wheels/.building-* a build that runs, or was killed: removed by the next build
+
+The lock of <cache>/wheels lets one set-up at a time build: a second one waits, and then finds the wheel.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+import time
+import zipfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pip_call
+from console import Refusal, duration, say, time_left
+from recipe import INSTALL_A_COMPILER, Recipe, compiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+PACKAGE = "llama-cpp-python"
+BUILD_CPU_SECONDS = 460.0  # measured: 4 min 14 s on 2 cores, gcc 12
+COMPILER_KB = 1 << 20  # memory for one compiler process, with room to spare
+DISK_BYTES = 2_000_000_000
+DOING = "building llama.cpp"
+STEP = re.compile(r"^\s*\[(\d+)/(\d+)\]")
+PHASES = (
+    (re.compile(r"^\s*Collecting llama"), f"{DOING}: fetching its source, 77 MB"),
+    (re.compile(r"^\s*Installing build dependencies"), f"{DOING}: fetching the build tools"),
+    (re.compile(r"\*\*\* Configuring CMake"), f"{DOING}: looking at this machine"),
+    (re.compile(r"\*\*\* Making wheel"), f"{DOING}: packing the wheel"),
+)
+
+
+def obstacles(recipe: Recipe, wheels: Path) -> list[str]:
+    """What would make a build fail, found in well under a second."""
+    found = [
+        f"`{command}` cannot build a program (no C library headers?): {INSTALL_A_COMPILER}"
+        for command, language in ((recipe.c, "c"), (recipe.cxx, "c++"))
+        if not compiles(command, language)
+    ]
+    return found + lack_of_disk(wheels, DISK_BYTES, DOING)
+
+
+def lack_of_disk(folder: Path, needed: int, purpose: str) -> list[str]:
+    """One line when the disk of `folder` (which need not exist yet) has less than `needed` bytes free."""
+    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    free = shutil.disk_usage(there).free
+    if free >= needed:
+        return []
+    return [f"not enough disk in {folder}: {purpose} needs {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free"]
+
+
+def find(recipe: Recipe, wheels: Path) -> Path | None:
+    """The finished wheel, or None; a damaged one counts as none."""
+    return next((wheel for wheel in (wheels / recipe.key).glob("*.whl") if zipfile.is_zipfile(wheel)), None)
+
+
+@contextmanager
+def locked(folder: Path, purpose: str) -> Iterator[None]:
+    """Holds the lock of `folder`: on the directory itself, so no file stays behind and a dead holder holds nothing."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another set-up that {purpose}")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def obtain(recipe: Recipe, wheels: Path, *, python: Path, environ: Mapping[str, str]) -> Path:
+    """The wheel for `recipe`, found or built with the pip of `python`. Refusal when it cannot be built."""
+    wheels.mkdir(parents=True, exist_ok=True)
+    with locked(wheels, "builds llama.cpp"):
+        if found := find(recipe, wheels):
+            return found
+        for left_by_a_kill in wheels.glob(".building-*"):
+            shutil.rmtree(left_by_a_kill)
+        with tempfile.TemporaryDirectory(prefix=".building-", dir=wheels) as scratch:
+            return build(recipe, wheels, Path(scratch), python=python, environ=environ)
+
+
+def build(recipe: Recipe, wheels: Path, scratch: Path, *, python: Path, environ: Mapping[str, str]) -> Path:
+    """Builds in `scratch`, which holds pip's temporary files too, and renames the result into place."""
+    jobs = int(environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or build_jobs(Path("/proc/meminfo").read_text()))
+    log = wheels / f"{recipe.key}.log"
+    out, temporary, place = scratch / "out", scratch / "tmp", wheels / recipe.key
+    temporary.mkdir()
+    say(f"{DOING} for this machine's CPU, once: about {BUILD_CPU_SECONDS / jobs / 60:.0f} min, {jobs} at a time ({log})")
+    seconds = pip_call.call(
+        python,
+        ["-v", "wheel", "--no-deps", "--no-cache-dir", "--no-binary", PACKAGE]
+        + ["--wheel-dir", str(out), f"{PACKAGE}=={recipe.version}"],
+        log=log,
+        doing=DOING,
+        status=build_status(time.monotonic),
+        cwd=scratch,
+        environ=dict(environ)
+        | {"CC": recipe.c, "CXX": recipe.cxx, "CMAKE_ARGS": recipe.cmake_args}
+        | {"CMAKE_BUILD_PARALLEL_LEVEL": str(jobs), "TMPDIR": str(temporary)},
+    )
+    (out / "recipe.json").write_text(recipe.as_json() + "\n")
+    shutil.rmtree(place, ignore_errors=True)
+    out.rename(place)
+    if (wheel := find(recipe, wheels)) is None:
+        raise Refusal(f"{DOING} gave no wheel (log: {log})")
+    say(f"llama.cpp built in {duration(seconds)}, kept in {place}")
+    return wheel
+
+
+def build_jobs(meminfo: str) -> int:
+    """How many compilers may run at once: one per core, as far as memory goes; `meminfo` is /proc/meminfo's text."""
+    available = re.search(r"^MemAvailable:\s*(\d+) kB", meminfo, re.MULTILINE)
+    cores = len(os.sched_getaffinity(0))
+    return max(1, min(cores, int(available[1]) // COMPILER_KB)) if available else cores
+
+
+def build_status(clock: Callable[[], float]) -> Callable[[str], str | None]:
+    """Maps a line of `pip -v wheel` to progress; with -v it shows ninja's own `[n/N]`."""
+    first: list[float] = []
+
+    def status(line: str) -> str | None:
+        if step := STEP.match(line):
+            done, total = int(step[1]), int(step[2])
+            first.append(clock()) if not first else None
+            left = (clock() - first[0]) / done * (total - done)
+            return f"{DOING} {done}/{total}, {time_left(left)}"
+        return next((text for pattern, text in PHASES if pattern.search(line)), None)
+
+    return status
