@@ -11,7 +11,7 @@ from attrs import Factory, field, frozen
 
 from reame.config_rules import Choice, Flag, Host, Number, Origins, Text, Whole, setting
 
-MAX_SEQUENCES = 254  # llama.cpp's LLAMA_MAX_SEQ (256) less two scratch sequences of the engine
+MAX_SEQUENCES = 254  # llama.cpp's LLAMA_MAX_SEQ (256), less two for restoring saved cells
 
 
 @frozen(kw_only=True)

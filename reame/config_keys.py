@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import stat
+from hashlib import sha256
 from pathlib import Path
 
 from attrs import field, frozen
@@ -30,7 +31,8 @@ class ApiKey:
 
 
 def load_api_keys(path: str | os.PathLike[str]) -> tuple[ApiKey, ...]:
-    """The keys in the file at `path`: `name:key` or the key alone (then named key-1, key-2, ...), one a line.
+    """The keys in the file at `path`, one a line: `name:key`, or the key alone, which is then named by its hash (the
+    same name wherever the line stands).
 
     Empty lines and lines that start with # say nothing. Raises ConfigError when the file cannot be read or holds no
     key, or with all bad lines by number, since a line's text may be a secret. A file that other users of this
@@ -44,7 +46,7 @@ def load_api_keys(path: str | os.PathLike[str]) -> tuple[ApiKey, ...]:
     for number, line in enumerate(text.splitlines(), 1):
         if not (line := line.strip()) or line.startswith("#"):
             continue
-        key = _parse(line, default_name=f"key-{len(keys) + 1}")
+        key = _parse(line)
         if mistake := _mistake(key, names, secrets):
             mistakes.append(f"line {number}: {mistake}")
         keys.append(key)
@@ -56,9 +58,11 @@ def load_api_keys(path: str | os.PathLike[str]) -> tuple[ApiKey, ...]:
     return tuple(keys)
 
 
-def _parse(line: str, default_name: str) -> ApiKey:
+def _parse(line: str) -> ApiKey:
     name, colon, secret = line.partition(":")
-    return ApiKey(name.strip(), secret.strip()) if colon else ApiKey(default_name, line)
+    if colon:
+        return ApiKey(name.strip(), secret.strip())
+    return ApiKey(f"key-{sha256(line.encode()).hexdigest()[:8]}", line)
 
 
 def _mistake(key: ApiKey, names: dict[str, int], secrets: dict[str, int]) -> str | None:
@@ -68,10 +72,10 @@ def _mistake(key: ApiKey, names: dict[str, int], secrets: dict[str, int]) -> str
         return "no key after the name"
     if not _SECRET.fullmatch(key.secret):
         return "a key is 1 to 512 printable ASCII characters without spaces"
-    if key.name in names:
-        return f"the same name as in line {names[key.name]}"
     if key.secret in secrets:
         return f"the same key as in line {secrets[key.secret]}"
+    if key.name in names:
+        return f"the same name as in line {names[key.name]}"
     return None
 
 

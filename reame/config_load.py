@@ -34,7 +34,7 @@ _TOML_PLACE = re.compile(
 
 @frozen
 class Loaded:
-    """A checked config, the file it comes from, and for each dotted key that is not at its default the origin."""
+    """A checked config, the file it comes from, and where each dotted key that was given comes from."""
 
     config: Config
     source: str
@@ -55,12 +55,12 @@ def load_config(
     path, text = _read_first(explicit, environ)
     source = "built-in defaults" if path is None else printable(path)
     document = parse_toml(text, source)
-    origins = dict.fromkeys(_dotted(document), source)
-    for key, value in map(parse_set, sets):
+    values = dict(map(parse_set, sets))
+    for key, value in values.items():
         _put(document, key, value)
-        origins[key] = "--set"
     named = source if not sets else "--set" if path is None else f"{source} and --set"
-    return Loaded(config=check(document, named), source=source, origins=origins)
+    config = check(document, named)
+    return Loaded(config=config, source=source, origins=_origins(document, source, values))
 
 
 def parse_config(text: str, source: str = "config") -> Config:
@@ -153,6 +153,6 @@ def _put(document: dict[str, Any], key: str, value: object) -> None:
     document[last] = value
 
 
-def _dotted(document: Mapping[str, Any]) -> list[str]:
-    tables = {name: table for name, table in document.items() if isinstance(table, dict)}
-    return [f"{name}.{key}" for name, table in tables.items() for key in table]
+def _origins(document: Mapping[str, Mapping[str, Any]], source: str, values: Mapping[str, object]) -> dict[str, str]:
+    dotted = [(table, f"{table}.{key}") for table, keys in document.items() for key in keys]
+    return {key: "--set" if table in values or key in values else source for table, key in dotted}

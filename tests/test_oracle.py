@@ -31,13 +31,13 @@ class World:
         self.random = Random(seed)
         draw = self.random.randint
         self.engine = FakeEngine(num_cells=draw(24, 80), num_seqs=draw(2, 8), max_rows=draw(6, 24))
-        limits = Limits(
-            max_running=draw(1, min(5, self.engine.num_seqs - 1)), max_rows=self.engine.max_rows,
+        self.limits = Limits(
+            max_running=draw(1, min(5, self.engine.num_seqs - 1)), max_rows=self.engine.max_rows, max_sampled=draw(5, 24),
             reserve=draw(1, 8), min_wait=draw(1, 6), min_chunk=draw(1, 4),
             step_seconds=self.random.choice([0.01, 0.05, 1.0]), prefill_seconds=self.random.choice([0.01, 0.1, 1.0]),
         )  # fmt: skip
         self.scheduler = Scheduler(
-            Slots(self.engine.num_cells, self.engine.num_seqs), limits,
+            Slots(self.engine.num_cells, self.engine.num_seqs), self.limits,
             piece=self.engine.vocabulary.piece, eog_tokens=self.engine.info.eog_tokens,
         )  # fmt: skip
         self.runner = StepRunner(self.engine, self.propose)
@@ -80,6 +80,7 @@ class World:
             return False
         self.steps += 1
         assert batch.num_rows <= self.engine.max_rows
+        assert sum(1 + part.num_drafted for part in batch.slices if part.samples) <= self.limits.max_sampled
         if batch.slices and self.random.random() < 0.003:
             self.engine.fail_next_decode = True
         result = self.runner.run(batch)

@@ -96,14 +96,14 @@ def init(file: Path = LOCAL_FILE, /, *, force: Annotated[bool, Switch] = False) 
 
 def _write(file: Path, text: str, *, force: bool) -> None:
     """All of the text or nothing: a reader never sees half a file, and only `force` replaces one."""
-    file = file.resolve()  # a link stays a link to the new file
-    part = file.with_name(f"{file.name}.{os.getpid()}.part")
+    target = file.resolve()  # a link stays a link, to the new file
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
         part.write_text(text, encoding="utf-8")
         if force:
-            os.replace(part, file)
+            os.replace(part, target)
         else:
-            os.link(part, file)
+            os.link(part, target)
     except FileExistsError:
         raise ConfigError(f"{printable(file)}: exists already; --force replaces it") from None
     finally:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class Limits:
-    """`max_running` sequences at once, `max_rows` rows a step (at least one for each running sequence).
+    """`max_running` sequences at once; `max_rows` rows a step, `max_sampled` of them with logits (both at least one for
+    each running sequence).
 
     `reserve`: cells promised to an answer at first. `min_wait`: tokens of a prefix, being computed by another, that are
     worth waiting for. `min_chunk`: rows that a prefill gets in any step. A step should take at most `step_seconds` when
@@ -30,6 +31,7 @@ class Limits:
 
     max_running: int
     max_rows: int
+    max_sampled: int = 128
     reserve: int = 512
     min_wait: int = 16
     min_chunk: int = 16

@@ -42,13 +42,13 @@ class Scheduler:
     def running(self) -> list[Sequence]:
         return self.admission.running
 
-    @property
-    def num_waiting(self) -> int:
-        return len(self.admission.queue)
+    def waiting(self) -> list[Sequence]:
+        """In the order of service."""
+        return list(self.admission.queue)
 
     def sequences(self) -> list[Sequence]:
         """All that are not over: running, then waiting in the order of service."""
-        return [*self.admission.running, *self.admission.queue]
+        return [*self.running, *self.waiting()]
 
     def add(self, request: Request, now: float) -> Sequence:
         """Queue a request. It must fit the cells alone: len(prompt) + max_tokens - 1 <= num_cells."""
@@ -107,7 +107,10 @@ class Scheduler:
         decoding = [s for s in self.running if s.num_missing == 1]
         catching_up = [s for s in self.running if s.num_missing > 1]
         slices = []
-        spare = self.limits.max_rows - len(decoding) - (self.limits.min_chunk if catching_up else 0)
+        spare = min(
+            self.limits.max_rows - len(decoding) - (self.limits.min_chunk if catching_up else 0),
+            self.limits.max_sampled - len(self.running),
+        )
         for sequence in decoding:
             draft = sequence.draft[: max(0, min(spare, self._longest_draft(sequence)))]
             spare -= len(draft)

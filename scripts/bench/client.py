@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 import selectors
 import socket
-from collections.abc import Mapping, Sequence
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import Factory, define, frozen
 
 from bench.errors import BenchError
 from bench.sse import Arrival, Reply, read
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 SILENCE_S = 600.0
 """A run in which nothing arrives for so long is given up."""
@@ -32,7 +34,7 @@ class Cue:
 
 @frozen(kw_only=True)
 class Part:
-    """One completion request in a play: sent at `after` (None: at once), left by the client at `until` (None: never)."""
+    """One request of a play: sent at `after` (None: at once), left by the client at `until` (None: at its end)."""
 
     body: Mapping[str, Any]
     after: Cue | None = None

@@ -8,11 +8,17 @@ counts in ticks of 10 ms, so figures below 0.02 cores on runs of a second mean n
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter, sleep
+from typing import TYPE_CHECKING
 
-import psutil
 from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+TICKS = os.sysconf("SC_CLK_TCK")
 
 QUIET_CORES = 0.1
 """Runs beside which others used more than this are reported as noisy (measured: spinning threads then suffer)."""
@@ -50,10 +56,11 @@ class Meter:
 
     @classmethod
     def now(cls) -> Meter:
-        times = psutil.cpu_times()
-        client, ours = _our_seconds()
-        busy = times.user + times.nice + times.system + times.irq + times.softirq
-        return cls(perf_counter(), busy, times.steal, ours, client, pressure_seconds())
+        at = perf_counter()
+        busy, steal = cpu_seconds(Path("/proc/stat").read_text(), TICKS)
+        own = os.times()
+        ours = family_seconds(_all_stats(), os.getpid(), TICKS)
+        return cls(at, busy, steal, ours, own.user + own.system, pressure_seconds())
 
     def noise(self) -> Noise:
         end = Meter.now()
@@ -88,15 +95,30 @@ def pressure_seconds(path: Path = Path("/proc/pressure/cpu")) -> float | None:
     return int(some.rpartition("total=")[2]) / 1e6
 
 
-def _our_seconds() -> tuple[float, float]:
-    """CPU seconds of this process; and of it with all its descendants, living and reaped."""
-    own = os.times()
-    client = own.user + own.system
-    ours = client + own.children_user + own.children_system
-    for child in psutil.Process().children(recursive=True):
-        try:
-            times = child.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        ours += times.user + times.system + times.children_user + times.children_system
-    return client, ours
+def cpu_seconds(stat: str, ticks: int) -> tuple[float, float]:
+    """Seconds since boot, over all cores, spent working and stolen by the hypervisor; `stat` is /proc/stat's text."""
+    user, nice, system, _idle, _iowait, irq, softirq, steal = (int(field) for field in stat.split()[1:9])
+    return (user + nice + system + irq + softirq) / ticks, steal / ticks
+
+
+def family_seconds(stats: Iterable[str], root: int, ticks: int) -> float:
+    """CPU seconds of process `root` and all its descendants, living and reaped; `stats`: texts of /proc/PID/stat."""
+    children: dict[int, list[int]] = {}
+    used: dict[int, int] = {}
+    for stat in stats:
+        pid = int(stat.partition(" ")[0])
+        fields = stat.rpartition(")")[2].split()  # what stands before is a name that may hold anything
+        children.setdefault(int(fields[1]), []).append(pid)
+        used[pid] = sum(int(field) for field in fields[11:15])  # utime, stime, and those of reaped children
+    total, family = 0, [root]
+    while family:
+        member = family.pop()
+        total += used.get(member, 0)
+        family += children.get(member, [])
+    return total / ticks
+
+
+def _all_stats() -> Iterator[str]:
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it ended meanwhile
+            yield path.read_text(errors="replace")

@@ -9,19 +9,34 @@ from __future__ import annotations
 
 from random import Random
 
-WORDS = """water river house garden stone light morning winter summer letter window music paper market bridge field village
+WORDS = """
+water river house garden stone light morning winter summer letter window music paper market bridge field village
 mountain island forest animal horse bird fish flower fruit bread sugar coffee table chair door wall floor street
-school teacher student doctor farmer soldier captain sister brother mother father friend stranger king queen
-child people family group company office building station train ship boat plane engine machine metal glass gold
-silver paint color sound voice song story book page word name number question answer reason cause result idea
-plan project problem science history language nature weather wind rain snow cloud sun moon star earth fire smoke
-heart hand foot head face eye mouth hair skin body blood life death war peace law power money price trade work
-job game sport team player ball winner race road path corner center side line circle square box bag bottle cup
-plate knife spoon green white black brown small large great long short old young new early late good bad strong
-weak fast slow hard soft warm cold dry wet deep high low near far open closed empty full rich poor quiet loud
-simple strange happy sad""".split()
+school teacher student doctor farmer soldier captain sister brother mother father friend stranger king queen child
+people family group company office building station train ship boat plane engine machine metal glass gold silver paint
+color sound voice song story book page word name number question answer reason cause result idea plan project problem
+science history language nature weather wind rain snow cloud sun moon star earth fire smoke heart hand foot head face
+eye mouth hair skin body blood life death war peace law power money price trade work job game sport team player ball
+winner race road path corner center side line circle square box bag bottle cup plate knife spoon green white black
+brown small large great long short old young new early late good bad strong weak fast slow hard soft warm cold dry wet
+deep high low near far open closed empty full rich poor quiet loud simple strange happy sad
+""".split()  # noqa: SIM905 - a list literal would be two hundred lines
 
-LINKS = "of and with under over near behind before after without against through from into above between".split()
+LINKS = (
+    "of",
+    "and",
+    "with",
+    "under",
+    "over",
+    "near",
+    "behind",
+    "before",
+    "after",
+    "without",
+    "against",
+    "from",
+    "into",
+)
 
 
 class Prompts:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h11
 from attrs import frozen
 
 from bench.errors import BenchError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 Arrival = tuple[float, bytes]
 """What one `recv` returned and when, in seconds of `time.perf_counter`."""

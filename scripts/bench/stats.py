@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from statistics import median
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Better = Literal["higher", "lower"]
 Answer = Literal["held", "missed", "open"]
@@ -48,8 +50,10 @@ class Ratio:
         return self.pairs >= FEWEST_PAIRS and self.highest - self.lowest <= abs(self.median - 1)
 
 
-def compare(ours: Sequence[float], theirs: Sequence[float], better: Better) -> Ratio:
-    """The ratio of two interleaved series: `ours[i]` and `theirs[i]` are one pair. All values are positive."""
+def compare(ours: Sequence[float], theirs: Sequence[float], better: Better) -> Ratio | None:
+    """The ratio of two interleaved series, `ours[i]` and `theirs[i]` a pair. None where a value is not positive."""
+    if min(*ours, *theirs) <= 0:
+        return None
     pairs = zip(ours, theirs, strict=True)
     ratios = [mine / other if better == "higher" else other / mine for mine, other in pairs]
     return Ratio(median(ratios), min(ratios), max(ratios), len(ratios))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 PACKAGE = "llama-cpp-python"
+PIP_WHEEL = ("-v", "wheel", "--no-deps", "--no-cache-dir", "--no-binary", PACKAGE)
 BUILD_CPU_SECONDS = 460.0  # measured: 4 min 14 s on 2 cores, gcc 12
 COMPILER_KB = 1 << 20  # memory for one compiler process, with room to spare
 DISK_BYTES = 2_000_000_000
@@ -88,7 +89,7 @@ def obtain(recipe: Recipe, wheels: Path, *, python: Path, environ: Mapping[str, 
             return found
         for left_by_a_kill in wheels.glob(".building-*"):
             shutil.rmtree(left_by_a_kill)
-        with tempfile.TemporaryDirectory(prefix=".building-", dir=wheels) as scratch:
+        with tempfile.TemporaryDirectory(prefix=".building-", dir=wheels, ignore_cleanup_errors=True) as scratch:
             return build(recipe, wheels, Path(scratch), python=python, environ=environ)
 
 
@@ -98,11 +99,11 @@ def build(recipe: Recipe, wheels: Path, scratch: Path, *, python: Path, environ:
     log = wheels / f"{recipe.key}.log"
     out, temporary, place = scratch / "out", scratch / "tmp", wheels / recipe.key
     temporary.mkdir()
-    say(f"{DOING} for this machine's CPU, once: about {BUILD_CPU_SECONDS / jobs / 60:.0f} min, {jobs} at a time ({log})")
+    minutes = max(1, round(BUILD_CPU_SECONDS / jobs / 60))
+    say(f"{DOING} for this CPU, once: about {minutes} min with {jobs} compiler processes (log: {log})")
     seconds = pip_call.call(
         python,
-        ["-v", "wheel", "--no-deps", "--no-cache-dir", "--no-binary", PACKAGE]
-        + ["--wheel-dir", str(out), f"{PACKAGE}=={recipe.version}"],
+        [*PIP_WHEEL, "--wheel-dir", str(out), f"{PACKAGE}=={recipe.version}"],
         log=log,
         doing=DOING,
         status=build_status(time.monotonic),
@@ -128,15 +129,18 @@ def build_jobs(meminfo: str) -> int:
 
 
 def build_status(clock: Callable[[], float]) -> Callable[[str], str | None]:
-    """Maps a line of `pip -v wheel` to progress; with -v it shows ninja's own `[n/N]`."""
-    first: list[float] = []
+    """Maps a line of `pip -v wheel` to progress: the phases, then ninja's `[n/N]` and what its pace so far leaves."""
+    first: tuple[int, float] | None = None
 
     def status(line: str) -> str | None:
-        if step := STEP.match(line):
-            done, total = int(step[1]), int(step[2])
-            first.append(clock()) if not first else None
-            left = (clock() - first[0]) / done * (total - done)
-            return f"{DOING} {done}/{total}, {time_left(left)}"
-        return next((text for pattern, text in PHASES if pattern.search(line)), None)
+        nonlocal first
+        if (step := STEP.match(line)) is None:
+            return next((text for pattern, text in PHASES if pattern.search(line)), None)
+        done, total = int(step[1]), int(step[2])
+        first = first or (done, clock())
+        if done - first[0] < total / 20:
+            return f"{DOING} {done}/{total}"
+        left = (clock() - first[1]) / (done - first[0]) * (total - done)
+        return f"{DOING} {done}/{total}, {time_left(left)}"
 
     return status

@@ -50,7 +50,7 @@ def call(
     """
     live = LiveLine()
     text = doing
-    with log.open("w", encoding="utf-8") as kept:
+    with log.open("w", encoding="utf-8", buffering=1) as kept:
         pip = subprocess.Popen(
             [str(python), "-m", "pip", *arguments],
             cwd=cwd,
@@ -75,6 +75,7 @@ def call(
             if pip.poll() is None:
                 with suppress(ProcessLookupError):
                     os.killpg(pip.pid, signal.SIGTERM)
+                pip.stdout.read()  # ends when the last compiler that pip started has ended
                 pip.wait()
             pip.stdout.close()
     if failed:
@@ -83,7 +84,7 @@ def call(
 
 
 def pip_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` with its PIP_* untouched, without the variables that let packages outside of .venv count as installed."""
+    """`environ` with its PIP_* untouched, without the variables that let foreign packages count as installed."""
     kept = {name: value for name, value in environ.items() if name not in {"PYTHONPATH", "PYTHONHOME"}}
     return {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"} | kept | {"LC_ALL": "C.UTF-8"}
 

@@ -1,7 +1,7 @@
 """What a build of llama-cpp-python depends on, and the key of the wheel directory that follows from it.
 
-pip's own wheel cache does not look at build flags, so it would hand out a wheel that was built with others. Here the key
-is a hash of everything that shapes the machine code: another flag, compiler or CPU is another wheel.
+pip's own wheel cache does not look at build flags, so it would hand out a wheel that was built with others. Here the
+key is a hash of everything that shapes the machine code: another flag, compiler or CPU is another wheel.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def cpu_features(cpuinfo: str) -> tuple[str, ...]:
 def cmake_args(features: tuple[str, ...], environ: Mapping[str, str]) -> str:
     """Our flags, then the user's CMAKE_ARGS, which win.
 
-    ggml's AMX kernels crash at the first llama_decode of two or more tokens (ggml-org/llama.cpp #20824), so on a CPU that
-    has AMX they are left out. -DCMAKE_C_FLAGS takes the place of CFLAGS, therefore it repeats the user's.
+    ggml's AMX kernels crash at the first llama_decode of two or more tokens (ggml-org/llama.cpp #20824), so on a CPU
+    that has AMX they are left out. -DCMAKE_C_FLAGS takes the place of CFLAGS, therefore it repeats the user's.
     """
     flags = []
     if "amx_int8" in features:

@@ -1,4 +1,4 @@
-"""Sets this checkout up: .venv, llama-cpp-python for this CPU, the package. Run by scripts/setup; standard library only.
+"""Sets this checkout up: .venv, llama-cpp-python built for this CPU, the package. Standard library only.
 
 `.venv/set-up.json` says what the .venv was made from. While that is still so there is nothing to do, and no pip call.
 """
@@ -12,7 +12,6 @@ import json
 import os
 import platform
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,12 +19,12 @@ import time
 import tomllib
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import llama_wheel
 import pip_call
 from console import Refusal, duration, say
-from recipe import Recipe, recipe_for
+from recipe import recipe_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,7 +70,7 @@ class SetUp:
         self.recipe = recipe_for(pinned_version(project), environ, cpuinfo=read_cpuinfo())
         self.have = Stamp.read(self.stamp)
         # scripts/setup runs the .venv's own Python when it works. A .venv moved with its checkout has stale paths.
-        works = Path(sys.prefix).resolve() == self.venv.resolve()
+        works = Path(sys.prefix).resolve() == self.venv.resolve() and importlib.util.find_spec("pip") is not None
         self.keep_venv = works and (self.have is None or self.have.checkout == str(root))
         kept = self.have.extras if self.have and self.keep_venv else ()
         self.want = Stamp(
@@ -177,16 +176,12 @@ def read_cpuinfo() -> str:
         return ""
 
 
-def stop(signum: int, _frame: object) -> NoReturn:
-    raise SystemExit(128 + signum)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/setup", description=__doc__)
     parser.add_argument("--extra", action="append", default=[], help="also install this extra of pyproject.toml")
     extras = set(parser.parse_args().extra)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
+        signal.signal(number, signal.default_int_handler)
     try:
         with llama_wheel.locked(ROOT, "works in this checkout"):
             todo = SetUp(ROOT, extras, os.environ)
@@ -200,6 +195,9 @@ def main() -> int:
     except (Refusal, OSError) as fault:
         say(f"error: {fault}")
         return 1
+    except KeyboardInterrupt:
+        say("stopped; nothing half made is left")
+        return 130
     return 0
 
 

@@ -1,0 +1,5 @@
+"""`python -m reame`."""
+
+from reame.cli import main
+
+main()

@@ -1,0 +1,84 @@
+"""The application, assembled: keys, CORS, endpoints, errors."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+from attrs import asdict, fields_dict
+from quart import Response, g, request
+from quart_trio import QuartTrio
+from werkzeug.exceptions import HTTPException
+
+from reame.api.auth import authenticate
+from reame.api.cors import allow_origins
+from reame.api.errors import error_headers, error_object, from_status
+from reame.api.exchange import Exchange, Request
+from reame.api.routes import Routes, json_response
+from reame.core.request import Sampling
+from reame.errors import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reame.api.auth import ApiKey
+    from reame.config import Config, SamplingConfig
+    from reame.runtime.intake import Intake
+    from reame.runtime.metrics import Metrics
+
+BODY_TIMEOUT_S = 60
+"""Seconds that a request's body may take to arrive, whole."""
+_log = logging.getLogger(__name__)
+
+
+class Application(QuartTrio):
+    """Quart-Trio with our connection class."""
+
+    asgi_http_class = Exchange
+    request_class = Request
+
+
+def create_app(config: Config, intake: Intake, metrics: Metrics, keys: Sequence[ApiKey]) -> Application:
+    """The ASGI application. With no `keys` everyone may call."""
+    app = Application(__name__, static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = config.server.max_body_mb << 20
+    app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S
+    allow_origins(app, config.server.cors_origins)
+    _ask_for_keys(app, keys)
+    Routes(config, intake, metrics, _sampling(config.sampling), trio.CapacityLimiter(1)).add_to(app)
+    _answer_errors(app)
+    return app
+
+
+def _sampling(defaults: SamplingConfig) -> Sampling:
+    known = fields_dict(Sampling)
+    return Sampling(**{name: value for name, value in asdict(defaults).items() if name in known})
+
+
+def _ask_for_keys(app: Application, keys: Sequence[ApiKey]) -> None:
+    async def check() -> None:
+        open_to_all = request.path == "/health" or request.method == "OPTIONS"
+        g.key = "" if open_to_all else authenticate(request.headers.get("Authorization"), keys)
+
+    app.before_request(check)
+
+
+def _answer_errors(app: Application) -> None:
+    async def refuse(error: RequestError) -> Response:
+        return json_response(error_object(error), status=error.status, headers=error_headers(error))
+
+    async def explain(error: HTTPException) -> Response:
+        response = await refuse(from_status(error.code or 500))
+        allowed = getattr(error, "valid_methods", None)
+        if allowed:
+            response.headers["Allow"] = ", ".join(sorted(allowed))
+        return response
+
+    async def confess(error: Exception) -> Response:
+        _log.error("%s %s failed", request.method, request.endpoint, exc_info=error)
+        return await refuse(from_status(500))
+
+    app.register_error_handler(RequestError, refuse)
+    app.register_error_handler(HTTPException, explain)
+    app.register_error_handler(Exception, confess)

@@ -1,0 +1,116 @@
+"""A running call as OpenAI's server-sent events: bytes for each event, no I/O. Pure.
+
+Most of a chunk is the same for the whole stream, so it is built once per choice, and a piece of text costs one escape
+and one join. All is ASCII: U+2028, U+0085 and the like are escaped, because some clients split lines at them.
+"""
+
+from __future__ import annotations
+
+import json
+from json.encoder import encode_basestring_ascii
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from reame.api.errors import error_object
+from reame.api.logprobs import CompletionLogprobs, chat_logprobs
+from reame.api.replies import Tally
+from reame.core.events import Delta
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from reame.api.replies import Head
+    from reame.api.schema import Wanted
+    from reame.core.events import Event, TokenLogprob
+    from reame.errors import RequestError
+
+KEEP_ALIVE = b": keep-alive\n\n"
+_DONE = b"data: [DONE]\n\n"
+
+
+def dumps(value: Any) -> str:
+    """Compact JSON in ASCII."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+def error_event(error: RequestError) -> bytes:
+    """What a stream says when it fails after its headers: an event named `error`, which is its last."""
+    return f"event: error\ndata: {dumps(error_object(error))}\n\n".encode()
+
+
+@frozen
+class _Shape:
+    """How a choice of one endpoint holds text: `before`, the text as JSON, `after`; `last` has none."""
+
+    before: str
+    after: str
+    last: str
+
+
+_CHAT = _Shape('"delta":{"content":', "}", '"delta":{}')
+_ROLE = '"delta":{"role":"assistant","content":""}'
+_TEXT = _Shape('"text":', "", '"text":""')
+
+
+class Chunks:
+    """The chunks of one stream. Per choice: the role (or the echoed prompt), text, the reason of its end."""
+
+    def __init__(self, wanted: Wanted, head: Head) -> None:
+        self._wanted = wanted
+        self._shape = _CHAT if wanted.chat else _TEXT
+        fields = dumps(head.fields(chat=wanted.chat, stream=True))
+        self._head = f"data: {fields[:-1]},"
+        self._tail = '],"usage":null}\n\n' if wanted.include_usage else "]}\n\n"
+        self._plain_end = f'{self._shape.after},"logprobs":null,"finish_reason":null}}{self._tail}'
+        self._starts: dict[int, str] = {}
+        self._offsets: dict[int, CompletionLogprobs] = {}
+        self._tally = Tally(wanted.call.n)
+        self.num_finished = 0
+
+    def take(self, index: int, event: Event) -> bytes:
+        """The lines for one event, b"" when it says nothing. Raises the RequestError of a sequence that failed."""
+        opening = "" if index in self._starts else self._open(index)
+        if isinstance(event, Delta):
+            return (opening + self._delta(index, event)).encode()
+        if event.error is not None:
+            raise event.error
+        self.num_finished += 1
+        self._tally.add(index, event)
+        return (opening + self._chunk(index, self._shape.last, reason=event.reason)).encode()
+
+    def end(self, prompt_tokens: int) -> bytes:
+        """After the last choice: the usage where it is wanted, and the end mark."""
+        if not self._wanted.include_usage:
+            return _DONE
+        usage = dumps(self._tally.usage(prompt_tokens))
+        return f'{self._head}"choices":[],"usage":{usage}}}\n\n'.encode() + _DONE
+
+    def _open(self, index: int) -> str:
+        shape = self._shape
+        self._starts[index] = f'{self._head}"choices":[{{"index":{index},{shape.before}'
+        if self._wanted.chat:
+            return self._chunk(index, _ROLE)
+        if not self._wanted.echo:
+            return ""
+        echo = self._wanted.echo[index // self._wanted.call.n]
+        return f"{self._starts[index]}{encode_basestring_ascii(echo)}{self._plain_end}"
+
+    def _delta(self, index: int, delta: Delta) -> str:
+        if delta.logprobs and self._wanted.call.logprobs is not None:
+            content = f"{self._shape.before}{encode_basestring_ascii(delta.text)}{self._shape.after}"
+            return self._chunk(index, content, logprobs=self._logprobs(index, delta.logprobs))
+        if not delta.text:
+            return ""
+        return f"{self._starts[index]}{encode_basestring_ascii(delta.text)}{self._plain_end}"
+
+    def _logprobs(self, index: int, tokens: Iterable[TokenLogprob]) -> dict[str, Any]:
+        if self._wanted.chat:
+            return chat_logprobs(tokens)
+        return self._offsets.setdefault(index, CompletionLogprobs()).take(tokens)
+
+    def _chunk(
+        self, index: int, content: str, *, logprobs: dict[str, Any] | None = None, reason: str | None = None
+    ) -> str:
+        rest = f'"logprobs":{dumps(logprobs)},"finish_reason":{dumps(reason)}}}{self._tail}'
+        return f'{self._head}"choices":[{{"index":{index},{content},{rest}'

@@ -1,0 +1,100 @@
+"""One client's TCP or unix connection: Hypercorn's, with writes that cannot block for ever.
+
+Stock Hypercorn shields its writes, so a client that stops reading would hold a shutdown, and its own sequence, for
+ever. Here a write that makes no progress for the write timeout ends the connection. A client that is still sending
+when it has been answered (413, 401) gets a moment to read the answer: closing at once would reset it away.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import TYPE_CHECKING
+
+import h11
+import trio
+from hypercorn.events import Closed, Event, RawData
+from hypercorn.trio.tcp_server import MAX_RECV, TCPServer
+
+if TYPE_CHECKING:
+    from hypercorn.config import Config
+    from hypercorn.trio.worker_context import WorkerContext
+    from hypercorn.typing import AppWrapper
+
+LINGER_S = 5
+"""Seconds that a client may go on sending after the last answer."""
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+
+class Connection(TCPServer):
+    """Serves the requests of `stream` one after the other. `await connection.run()`."""
+
+    def __init__(
+        self,
+        stream: trio.SocketStream,
+        app: AppWrapper,
+        config: Config,
+        context: WorkerContext,
+        *,
+        write_timeout_s: float,
+    ) -> None:
+        super().__init__(app, config, context, {}, stream)  # type: ignore[arg-type]
+        self._socket = stream.socket
+        self._write_timeout_s = write_timeout_s
+        self._lingering = False
+
+    def abort(self) -> None:
+        """Close without a word; pending reads and writes fail at once."""
+        if self._socket.fileno() != -1:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            self._socket.close()
+
+    async def protocol_send(self, event: Event) -> None:
+        if isinstance(event, RawData):
+            await self._write(event.data)
+        elif isinstance(event, Closed) and self._is_client_sending() and not self._lingering:
+            self._lingering = True
+            await self._say_goodbye()
+        else:
+            await super().protocol_send(event)
+
+    async def _write(self, data: bytes) -> None:
+        async with self.send_lock:
+            try:
+                with trio.CancelScope(shield=True) as scope:
+                    sent = 0
+                    while sent < len(data):
+                        scope.deadline = trio.current_time() + self._write_timeout_s
+                        sent += await self._socket.send(data[sent:] if sent else data)
+            except (OSError, trio.ClosedResourceError):
+                await self.protocol.handle(Closed())
+            else:
+                if scope.cancelled_caught:
+                    self.abort()
+                    await self.protocol.handle(Closed())
+
+    async def _read_data(self) -> None:
+        try:
+            while data := await self.stream.receive_some(MAX_RECV):
+                if not self._lingering:
+                    await self.protocol.handle(RawData(bytes(data)))
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        await self.protocol.handle(Closed())
+
+    def _is_client_sending(self) -> bool:
+        parser = getattr(self.protocol.protocol, "connection", None)
+        return isinstance(parser, h11.Connection) and parser.their_state is h11.SEND_BODY
+
+    async def _say_goodbye(self) -> None:
+        """End our side; what still comes is read and dropped, but not for long."""
+        with trio.CancelScope(shield=True):
+            try:
+                await self.stream.send_eof()
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                return
+        self._task_group.spawn(self._stop_lingering)
+
+    async def _stop_lingering(self) -> None:
+        await trio.sleep(LINGER_S)
+        self.abort()

@@ -1,0 +1,66 @@
+"""One HTTP request on Quart-Trio, with what the stock ASGI connection gets wrong put right.
+
+- The last `send` is shielded. Hypercorn closes or recycles the connection inside it, and first tells the application
+  that the client is gone; stock Quart-Trio then cancels itself in the middle, and idle connections never close.
+- What a request holds (`Request.held`) is let go in the task that serves it, whenever it ends: a client may leave
+  between the making of a response and its first byte.
+- Paths are taken leniently: with or without `/v1`, with or without a slash at the end.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import trio
+from quart_trio.asgi import TrioASGIHTTPConnection
+from quart_trio.wrappers import TrioRequest
+
+if TYPE_CHECKING:
+    from hypercorn.typing import ASGISendCallable, ASGISendEvent
+    from quart import Request as QuartRequest
+
+
+LAST_SEND_S = 120
+"""Seconds; far above what the last part of an answer takes, as writes have their own time limit."""
+
+
+class Request(TrioRequest):
+    """`held`: contexts that live until the response is sent or its client is gone."""
+
+    held: AsyncExitStack
+
+
+class Exchange(TrioASGIHTTPConnection):
+    """The ASGI connection class of the application."""
+
+    def _create_request_from_scope(self, send: ASGISendCallable) -> QuartRequest:
+        self.scope["path"] = route_path(self.scope["path"])
+        return super()._create_request_from_scope(send)
+
+    async def handle_request(  # type: ignore[override]
+        self, nursery: trio.Nursery, request: QuartRequest, send: ASGISendCallable
+    ) -> None:
+        """Answers and then ends the request. Responses have no time limit: streams may be long."""
+        async with AsyncExitStack() as held:
+            cast("Request", request).held = held
+            response = await self.app.handle_request(request)
+            await self._send_response(cast("ASGISendCallable", partial(_send, send)), response)
+        nursery.cancel_scope.cancel()
+
+
+async def _send(send: ASGISendCallable, message: ASGISendEvent) -> None:
+    if message["type"] != "http.response.body" or message.get("more_body", False):
+        await send(message)
+        return
+    with trio.move_on_after(LAST_SEND_S, shield=True):
+        await send(message)
+
+
+def route_path(path: str) -> str:
+    """The path that routes are declared with: no `/v1` in front, single slashes, none at the end."""
+    parts = [part for part in path.split("/") if part]
+    if parts[:1] == ["v1"]:
+        del parts[0]
+    return "/" + "/".join(parts)

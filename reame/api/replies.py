@@ -1,0 +1,110 @@
+"""A finished call as one OpenAI object. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field, frozen
+
+from reame.api.logprobs import CompletionLogprobs, chat_logprobs
+from reame.core.events import Delta, Finish
+
+if TYPE_CHECKING:
+    from reame.api.schema import Wanted
+    from reame.core.events import Event, TokenLogprob
+
+
+@frozen(kw_only=True)
+class Head:
+    """What every part of a reply repeats. `id` without its `chatcmpl-` or `cmpl-`; `created` in unix seconds."""
+
+    id: str
+    created: int
+    model: str
+    fingerprint: str
+
+    def fields(self, *, chat: bool, stream: bool) -> dict[str, Any]:
+        prefix, name = ("chatcmpl-", "chat.completion") if chat else ("cmpl-", "text_completion")
+        return {
+            "id": prefix + self.id,
+            "object": name + ".chunk" if chat and stream else name,
+            "created": self.created,
+            "model": self.model,
+            "system_fingerprint": self.fingerprint,
+        }
+
+
+@define
+class Tally:
+    """Adds up the usage of a call's sequences, `n` to a prompt, index prompt-major.
+
+    A prompt counts once whatever `n` is; cached are those of its tokens that none of its sequences had to compute.
+    """
+
+    n: int
+    completion_tokens: int = 0
+    cached: dict[int, int] = field(factory=dict)
+
+    def add(self, index: int, finish: Finish) -> None:
+        self.completion_tokens += finish.usage.completion_tokens
+        prompt, own = index // self.n, finish.usage.cached_tokens
+        self.cached[prompt] = min(own, self.cached.get(prompt, own))
+
+    def usage(self, prompt_tokens: int) -> dict[str, Any]:
+        return {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "total_tokens": prompt_tokens + self.completion_tokens,
+            "prompt_tokens_details": {"cached_tokens": sum(self.cached.values())},
+        }
+
+
+@define
+class _Choice:
+    texts: list[str] = field(factory=list)
+    logprobs: list[TokenLogprob] = field(factory=list)
+    reason: str | None = None
+
+
+class Reply:
+    """Gathers a call's events; `whole` is the answer once every sequence has finished."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._choices: dict[int, _Choice] = {}
+        self._tally = Tally(wanted.call.n)
+
+    def take(self, index: int, event: Event) -> None:
+        """Raises the RequestError of a sequence that failed."""
+        choice = self._choices.setdefault(index, _Choice())
+        if isinstance(event, Delta):
+            choice.texts.append(event.text)
+            choice.logprobs.extend(event.logprobs)
+        elif event.error is not None:
+            raise event.error
+        else:
+            choice.reason = event.reason
+            self._tally.add(index, event)
+
+    def whole(self, head: Head, prompt_tokens: int) -> dict[str, Any]:
+        chat = self._wanted.chat
+        shape = self._message if chat else self._text
+        choices = [
+            {"index": index, **shape(index, choice), "finish_reason": choice.reason}
+            for index, choice in sorted(self._choices.items())
+        ]
+        usage = self._tally.usage(prompt_tokens)
+        return {**head.fields(chat=chat, stream=False), "choices": choices, "usage": usage}
+
+    def _message(self, _: int, choice: _Choice) -> dict[str, Any]:
+        message = {"role": "assistant", "content": "".join(choice.texts), "refusal": None}
+        wanted = self._wanted.call.logprobs is not None
+        return {"message": message, "logprobs": chat_logprobs(choice.logprobs) if wanted else None}
+
+    def _text(self, index: int, choice: _Choice) -> dict[str, Any]:
+        echo = self._wanted.echo[index // self._wanted.call.n] if self._wanted.echo else ""
+        wanted = self._wanted.call.logprobs is not None
+        return {
+            "text": echo + "".join(choice.texts),
+            "logprobs": CompletionLogprobs().take(choice.logprobs) if wanted else None,
+        }

@@ -1,0 +1,169 @@
+"""The endpoints: bytes in, checked by `schema`, answered through the intake.
+
+`/health` is open to everyone. All else, metrics too, needs a key when there are keys. Until the model can answer, the
+models' list is 503 like the rest, so that probes which look there wait as well.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+import trio
+from attrs import frozen
+from quart import Response, g, request
+
+from reame.api.chunks import Chunks, dumps
+from reame.api.errors import ENDPOINTS
+from reame.api.replies import Head, Reply
+from reame.api.schema import Limits, Wanted
+from reame.api.schema_chat import read_chat
+from reame.api.schema_completion import read_completion
+from reame.api.sse import HEADERS, EventStream
+from reame.errors import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from quart_trio import QuartTrio
+
+    from reame.api.exchange import Request
+    from reame.config import Config
+    from reame.core.request import Sampling
+    from reame.runtime.intake import Intake, ServedModel
+    from reame.runtime.metrics import Metrics
+    from reame.runtime.replies import Replies
+
+LARGE_BODY = 1 << 16
+"""Bytes above which a body is parsed in a thread: megabytes take long enough to hold up other people's streams."""
+_RETRY_S = "5"
+
+
+@frozen
+class Routes:
+    """The handlers of all endpoints."""
+
+    config: Config
+    intake: Intake
+    metrics: Metrics
+    sampling: Sampling
+    parsing: trio.CapacityLimiter
+
+    def add_to(self, app: QuartTrio) -> None:
+        app.add_url_rule("/health", view_func=self.health, methods=["GET"])
+        app.add_url_rule("/metrics", view_func=self.show_metrics, methods=["GET"])
+        app.add_url_rule("/models", view_func=self.models, methods=["GET"])
+        app.add_url_rule("/models/<path:name>", view_func=self.model, methods=["GET"])
+        app.add_url_rule("/completions", view_func=self.completions, methods=["POST"])
+        app.add_url_rule("/chat/completions", view_func=self.chat, methods=["POST"])
+        for path in ("/completion", "/infill"):
+            app.add_url_rule(path, path, view_func=self.misnamed, methods=["GET", "POST"])
+
+    async def health(self) -> Response:
+        health = self.intake.health()
+        ready = self.intake.is_ready()
+        body = {
+            "status": health.status,
+            "detail": health.detail,
+            "model": self.intake.model_id,
+            "slots": {"total": health.slots_total, "busy": health.slots_busy},
+            "queue": {"depth": health.queue_depth, "oldest_wait_s": round(health.oldest_wait_s, 3)},
+        }
+        headers = {"Cache-Control": "no-store"} | ({} if ready else {"Retry-After": _RETRY_S})
+        return json_response(body, status=200 if ready else 503, headers=headers)
+
+    async def show_metrics(self) -> Response:
+        return Response(self.metrics.render(), content_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def models(self) -> Response:
+        return json_response({"object": "list", "data": [self._model_object(self._served())]})
+
+    async def model(self, name: str) -> Response:
+        served = self._served()
+        self._check_model(name)
+        return json_response(self._model_object(served))
+
+    async def completions(self) -> Response:
+        return await self._answer(read_completion)
+
+    async def chat(self) -> Response:
+        return await self._answer(read_chat)
+
+    async def misnamed(self) -> Response:
+        raise RequestError(f"This server does not have this endpoint. It has: {ENDPOINTS}.", status=404)
+
+    async def _answer(self, read: Callable[[bytes, Limits], Wanted]) -> Response:
+        if request.mimetype != "application/json":
+            raise RequestError("Send the body as JSON, with the header `Content-Type: application/json`.", status=415)
+        raw: bytes = await request.get_data(False, False, False)
+        wanted = await self._read(read, raw)
+        self._check_model(wanted.model)
+        if wanted.stream:
+            return await self._stream(wanted)
+        async with self.intake.open(wanted.call, key=g.key, namespace=g.key) as replies:
+            reply = Reply(wanted)
+            async for index, event in replies:
+                reply.take(index, event)
+            body = reply.whole(self._head(replies), replies.prompt_tokens)
+        return json_response(body, headers={"X-Request-Id": replies.request_id})
+
+    async def _stream(self, wanted: Wanted) -> Response:
+        held = cast("Request", request).held
+        replies = await held.enter_async_context(self.intake.open(wanted.call, key=g.key, namespace=g.key))
+        chunks = Chunks(wanted, self._head(replies))
+        body = EventStream(replies, chunks, held, keep_alive_s=self.config.server.keep_alive_s)
+        return Response(body, headers={**HEADERS, "X-Request-Id": replies.request_id})
+
+    async def _read(self, read: Callable[[bytes, Limits], Wanted], raw: bytes) -> Wanted:
+        model = self.intake.model
+        limits = Limits(
+            sampling=self.sampling,
+            max_n=self.config.engine.slots,
+            vocab_size=None if model is None else model.info.vocab_size,
+        )
+        if len(raw) <= LARGE_BODY:
+            return read(raw, limits)
+        return await trio.to_thread.run_sync(read, raw, limits, limiter=self.parsing)
+
+    def _check_model(self, name: str) -> None:
+        if name not in ("", self.intake.model_id):
+            raise RequestError(
+                f"This server does not have that model. It has {self.intake.model_id!r}, which also answers when"
+                " `model` is left out.",
+                status=404,
+                param="model",
+                code="model_not_found",
+            )
+
+    def _served(self) -> ServedModel:
+        if not self.intake.is_ready() or self.intake.model is None:
+            status = self.intake.status
+            raise RequestError(
+                f"the server is not ready: {self.intake.detail}",
+                status=503,
+                code=f"server_{status}",
+                retry_after=int(_RETRY_S),
+            )
+        return self.intake.model
+
+    def _model_object(self, served: ServedModel) -> dict[str, Any]:
+        return {
+            "id": served.id,
+            "object": "model",
+            "created": self.intake.created,
+            "owned_by": "reame",
+            "max_model_len": served.context,
+        }
+
+    def _head(self, replies: Replies) -> Head:
+        model = self.intake.model
+        return Head(
+            id=replies.request_id,
+            created=int(time.time()),
+            model=self.intake.model_id,
+            fingerprint="" if model is None else model.fingerprint,
+        )
+
+
+def json_response(body: dict[str, Any], *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(dumps(body), status=status, headers=headers, content_type="application/json")

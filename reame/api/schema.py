@@ -1,0 +1,133 @@
+"""What chat and completions have in common: sampling, limits, stop strings, and what is refused. Pure.
+
+A request's own value wins over the server's default (`[sampling]` of the configuration). Fields that nobody here knows
+are accepted and ignored; fields that ask for something which this version cannot do are refused, never dropped.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve, frozen
+
+from reame.api.schema_fields import Fields, parse_object
+
+if TYPE_CHECKING:
+    from reame.core.request import Call, Sampling
+
+MAX_STOPS = 4
+MAX_STOP_CHARS = 1024
+_NO_LIMIT = 10**18
+_CONSTRAINTS = ("grammar", "json_schema", "guided_json", "guided_regex", "guided_choice", "guided_grammar")
+"""Other servers' names for constrained output. Free text instead of it would be a wrong answer."""
+
+
+@frozen(kw_only=True)
+class Limits:
+    """What the server allows, and what a request gets that does not say otherwise.
+
+    `max_n`: answers to one prompt at most. `vocab_size` None: not known yet, token ids cannot be checked.
+    """
+
+    sampling: Sampling
+    max_n: int
+    vocab_size: int | None = None
+
+
+@frozen(kw_only=True)
+class Wanted:
+    """A body of `/v1/completions` or `/v1/chat/completions`, checked.
+
+    `model` "" means any. `echo` holds the prompts' texts when they are to be repeated in front of the answers.
+    """
+
+    call: Call
+    model: str = ""
+    chat: bool = False
+    stream: bool = False
+    include_usage: bool = False
+    echo: tuple[str, ...] = ()
+
+
+def read_fields(raw: bytes) -> Fields:
+    """The body as fields, with all that no endpoint can do refused. Raises RequestError (400)."""
+    fields = Fields(parse_object(raw))
+    shape = fields.record("response_format")
+    if shape is not None and shape.text("type") != "text":
+        name = shape.text("type")
+        known = name if name in ("json_object", "json_schema", "grammar") else "this one"
+        raise fields.fault("response_format", f'must be {{"type": "text"}}: {known} is not supported by this version.')
+    for name in _CONSTRAINTS:
+        if fields.get(name) is not None:
+            raise fields.fault(name, "is not supported by this version.")
+    return fields
+
+
+def read_sampling(fields: Fields, limits: Limits) -> Sampling:
+    """The server's defaults with the request's own values over them."""
+    top_k = fields.whole("top_k", -1, 10**6)
+    repeat = fields.number("repetition_penalty", 0, 10, above=True)
+    own: dict[str, Any] = {
+        "temperature": fields.number("temperature", 0, 2),
+        "top_k": None if top_k is None else max(top_k, 0),
+        "top_p": fields.number("top_p", 0, 1, above=True),
+        "min_p": fields.number("min_p", 0, 1),
+        "repeat_penalty": fields.number("repeat_penalty", 0, 10, above=True) or repeat,
+        "repeat_last_n": fields.whole("repeat_last_n", 0, 10**6),
+        "presence_penalty": fields.number("presence_penalty", -2, 2),
+        "frequency_penalty": fields.number("frequency_penalty", -2, 2),
+        "seed": fields.whole("seed", -(2**63), 2**64 - 1),
+        "logit_bias": _read_bias(fields, limits.vocab_size),
+    }
+    return evolve(limits.sampling, **{name: value for name, value in own.items() if value is not None})
+
+
+def _read_bias(fields: Fields, vocab_size: int | None) -> tuple[tuple[int, float], ...]:
+    table = fields.record("logit_bias")
+    if table is None:
+        return ()
+    bias = []
+    for key in table.values:
+        if not (key.isascii() and key.isdigit() and len(key) <= 9 and str(int(key)) == key):
+            raise fields.fault("logit_bias", 'must map token ids, as strings such as "42", to numbers.')
+        if vocab_size is not None and int(key) >= vocab_size:
+            raise fields.fault("logit_bias", f"has the token id {key}; this model's go from 0 to {vocab_size - 1}.")
+        value = table.number(key, -100, 100)
+        if value is None:
+            raise table.wrong(key, "a number from -100 to 100")
+        bias.append((int(key), value))
+    return tuple(bias)
+
+
+def read_stop(fields: Fields) -> tuple[str, ...]:
+    """Stop strings: one or a list of up to four; empty ones say nothing and are left out."""
+    value = fields.get("stop")
+    stops = [] if value is None else [value] if isinstance(value, str) else value
+    if not isinstance(stops, list) or not all(isinstance(stop, str) for stop in stops):
+        raise fields.fault("stop", "must be a string or a list of strings.")
+    if len(stops) > MAX_STOPS:
+        raise fields.fault("stop", f"may have at most {MAX_STOPS} strings, not {len(stops)}.")
+    if any(len(stop) > MAX_STOP_CHARS for stop in stops):
+        raise fields.fault("stop", f"may have strings of at most {MAX_STOP_CHARS} characters.")
+    return tuple(stop for stop in stops if stop)
+
+
+def read_max_tokens(fields: Fields) -> int | None:
+    """The limit under either of its names; one far above the context is fine and is clamped later."""
+    new = fields.whole("max_completion_tokens", 1, _NO_LIMIT)
+    old = fields.whole("max_tokens", 1, _NO_LIMIT)
+    if new is not None and old is not None and new != old:
+        raise fields.fault("max_completion_tokens", "and max_tokens mean the same and differ: send one of them.")
+    return old if new is None else new
+
+
+def read_n(fields: Fields, limits: Limits) -> int:
+    return fields.whole("n", 1, limits.max_n) or 1
+
+
+def read_stream(fields: Fields) -> tuple[bool, bool]:
+    """(stream, include_usage). `stream_options` without `stream` is ignored."""
+    if not fields.flag("stream"):
+        return False, False
+    options = fields.record("stream_options")
+    return True, options is not None and options.flag("include_usage")

@@ -1,0 +1,168 @@
+"""JSON from strangers: bytes to a checked object, and typed reading of its fields. Pure.
+
+Every fault is a RequestError (400) that names the field. Messages tell the kind of a wrong value and never repeat
+text, so that a prompt cannot end up in a client's log. An explicit null is an absent field.
+"""
+
+from __future__ import annotations
+
+import json
+from math import isfinite
+from typing import Any, NoReturn
+
+from reame.errors import RequestError
+
+MAX_DEPTH = 64
+"""Levels of nesting in a body."""
+_SCALARS = frozenset({int, bool, type(None)})
+
+
+def parse_object(raw: bytes) -> dict[str, Any]:
+    """The JSON object that is the whole of `raw`: UTF-8, finite numbers, no key twice, whole characters only."""
+    try:
+        value = json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse_constant, object_pairs_hook=_object)
+    except UnicodeDecodeError as error:
+        raise RequestError(f"The body is not UTF-8 (byte {error.start}).") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise RequestError(f"The body is not valid JSON: {error.msg} ({where}).") from None
+    except ValueError:
+        raise RequestError("The body has an integer of thousands of digits.") from None
+    except RecursionError:
+        raise _too_deep() from None
+    if not isinstance(value, dict):
+        raise RequestError(f"The body must be a JSON object, not {kind(value)}.")
+    _check_tree(value)
+    return value
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise RequestError(f"The body is not valid JSON: {word} is not a number.")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise RequestError("The body has an object with the same key twice.")
+    return value
+
+
+def _too_deep() -> RequestError:
+    return RequestError(f"The body is nested more than {MAX_DEPTH} levels deep.")
+
+
+def _check_tree(root: dict[str, Any]) -> None:
+    level: list[Any] = [root]
+    for _ in range(MAX_DEPTH):
+        level = [child for value in level for child in _children(value)]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _children(value: Any) -> list[Any]:
+    """What is inside `value` and may need a look; a list of integers, which may be long, does not."""
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    if isinstance(value, list):
+        return [] if _SCALARS.issuperset(map(type, value)) else value
+    if isinstance(value, str):
+        _check_text(value)
+    elif isinstance(value, float) and not isfinite(value):
+        raise RequestError("The body has a number too large for a float.")
+    return []
+
+
+def _check_text(value: str) -> None:
+    if value.isascii():
+        return
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise RequestError("The body has half of a surrogate pair in a string.") from None
+
+
+def kind(value: Any) -> str:
+    """What `value` is, for a message; a number as it is, text never."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value) if abs(value) < 1e18 else "an enormous number"
+    if isinstance(value, str):
+        return "a string" if value else "an empty string"
+    return "a list" if isinstance(value, list) else "an object"
+
+
+class Fields:
+    """One JSON object, read field by field. `path` is its place in the body, as the errors' `param` shows it."""
+
+    def __init__(self, values: dict[str, Any], path: str = "") -> None:
+        self.values = values
+        self.path = path
+
+    def get(self, name: str) -> Any:
+        """The raw value; None for absent and for null."""
+        return self.values.get(name)
+
+    def param(self, name: str) -> str:
+        return f"{self.path}.{name}" if self.path else name
+
+    def fault(self, name: str, message: str, *, code: str | None = None) -> RequestError:
+        """A RequestError about field `name`; `message` goes on after its name."""
+        return RequestError(f"{self.param(name)} {message}", param=self.param(name), code=code)
+
+    def wrong(self, name: str, expected: str) -> RequestError:
+        return self.fault(name, f"must be {expected}, not {kind(self.values.get(name))}.")
+
+    def flag(self, name: str) -> bool:
+        """A boolean, false when absent."""
+        value = self.values.get(name)
+        if value is None:
+            return False
+        if not isinstance(value, bool):
+            raise self.wrong(name, "true or false")
+        return value
+
+    def text(self, name: str) -> str | None:
+        value = self.values.get(name)
+        if value is not None and not isinstance(value, str):
+            raise self.wrong(name, "a string")
+        return value
+
+    def whole(self, name: str, low: int, high: int) -> int | None:
+        """An integer in a closed range; 5.0 counts as 5, as some languages write it so."""
+        value = self.values.get(name)
+        if value is None:
+            return None
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise self.wrong(name, f"an integer from {low} to {high}")
+        return value
+
+    def number(self, name: str, low: float, high: float, *, above: bool = False) -> float | None:
+        """A number in a closed range; with `above` the lower end is not part of it."""
+        value = self.values.get(name)
+        if value is None:
+            return None
+        fits = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+        if not fits or (above and value == low):
+            span = f"above {low:g} and at most {high:g}" if above else f"from {low:g} to {high:g}"
+            raise self.wrong(name, f"a number {span}")
+        return float(value)
+
+    def record(self, name: str) -> Fields | None:
+        value = self.values.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise self.wrong(name, "an object")
+        return Fields(value, self.param(name))
+
+    def array(self, name: str) -> list[Any] | None:
+        value = self.values.get(name)
+        if value is not None and not isinstance(value, list):
+            raise self.wrong(name, "a list")
+        return value

@@ -1,0 +1,77 @@
+"""The body of a streamed answer: events become `data:` lines, silence becomes comments.
+
+No scope is open across two items: each `__anext__` is whole in itself. Leaving the body ends the call.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+from quart.wrappers.response import ResponseBody
+
+from reame.api.chunks import KEEP_ALIVE, error_event
+from reame.api.errors import from_status
+from reame.errors import RequestError
+
+if TYPE_CHECKING:
+    from contextlib import AsyncExitStack
+    from types import TracebackType
+
+    from reame.api.chunks import Chunks
+    from reame.runtime.replies import Replies
+
+HEADERS = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-cache",
+    "X-Accel-Buffering": "no",
+}
+_log = logging.getLogger(__name__)
+
+
+class EventStream(ResponseBody):
+    """Sends a comment after each `keep_alive_s` seconds without data. `held` is closed when the stream ends."""
+
+    def __init__(self, replies: Replies, chunks: Chunks, held: AsyncExitStack, *, keep_alive_s: float) -> None:
+        self._replies = replies
+        self._chunks = chunks
+        self._held = held
+        self._keep_alive_s = keep_alive_s
+        self._over = False
+
+    async def __aenter__(self) -> EventStream:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_value: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await self._held.aclose()
+
+    def __aiter__(self) -> EventStream:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._over:
+            raise StopAsyncIteration
+        try:
+            with trio.move_on_after(self._keep_alive_s):
+                return await self._next_lines()
+            return KEEP_ALIVE
+        except RequestError as error:
+            failure = error
+        except Exception:
+            _log.exception("a stream broke off")
+            failure = from_status(500)
+        self._over = True
+        return error_event(failure)
+
+    async def _next_lines(self) -> bytes:
+        lines = b""
+        while not lines:
+            index, event = await self._replies.__anext__()
+            lines = self._chunks.take(index, event)
+        if self._chunks.num_finished == self._replies.num_choices:
+            self._over = True
+            lines += self._chunks.end(self._replies.prompt_tokens)
+        return lines

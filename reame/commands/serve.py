@@ -1,0 +1,62 @@
+"""`reame serve`: the daemon, from its TOML."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import cyclopts
+
+from reame.api.app import create_app
+from reame.api.server import serve as serve_http
+from reame.catalog import resolve
+from reame.config_keys import load_api_keys
+from reame.config_load import load_config
+from reame.runtime import logs
+from reame.runtime.daemon import Daemon
+from reame.runtime.intake import Intake
+from reame.runtime.metrics import Metrics
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reame.config import Config
+
+
+async def serve(
+    *,
+    config: Annotated[Path | None, cyclopts.Parameter(name=["--config", "-c"])] = None,
+    sets: Annotated[tuple[str, ...], cyclopts.Parameter(name="--set", negative="")] = (),
+) -> int:
+    """Serve one model to OpenAI clients, as the config says.
+
+    Ready when `/health` answers 200. SIGTERM or Ctrl-C: running requests may finish for server.grace_s seconds; a
+    second one stops at once.
+
+    Parameters
+    ----------
+    config
+        The TOML file. Without it: $REAME_CONFIG, etc/reame.toml, /etc/reame/reame.toml, or the defaults.
+    sets
+        A single setting, such as --set server.port=9000. May be repeated; wins over the file.
+    """
+    loaded = load_config(config, sets=sets)
+    return await serve_config(loaded.config)
+
+
+async def serve_config(config: Config) -> int:
+    """Run the daemon until a signal ends it. Returns the exit status; raises ReameError (perhaps in a group)."""
+    logs.configure(config.log.level, config.log.format)
+    keys = load_api_keys(config.server.api_keys_file) if config.server.api_keys_file else ()
+    path = resolve(config.model.path)
+    metrics = Metrics()
+    intake = Intake(config, config.model.id or path.stem, metrics)
+    front = partial(serve_http, create_app(config, intake, metrics, keys), config)
+    await Daemon(config, path, intake, metrics, front).run()
+    return 0
+
+
+def register(app: cyclopts.App) -> None:
+    app.command(serve)
+
+

@@ -1,0 +1,215 @@
+"""Try a model in a child process first: what crashes there cannot take the daemon down.
+
+llama.cpp can die by a signal: CPU flags that lie, kernels with faults (AMX), a build for another machine, no memory
+for repacked weights. The child loads the model just as the daemon will, only with a small context, and computes a few
+batches. Run it by hand with `python -m reame.engine.canary MODEL '{"threads": 2}'`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import logging
+import math
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import asdict, evolve, frozen
+
+from reame.core.request import Sampling
+from reame.engine.base import Row
+from reame.engine.llama import LlamaEngine, LlamaOptions
+from reame.errors import ModelError, ReameError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+log = logging.getLogger(__name__)
+
+COMMAND = (sys.executable, "-m", "reame.engine.canary")
+_BATCHES = (1, 64, 8)
+"""Rows of the batches tried: matrix-vector, matrix-matrix and what lies between are different kernels."""
+_CRASHES = (signal.SIGILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGABRT, signal.SIGKILL)
+"""What a fault ends a process with, SIGKILL when there is no memory; other signals are somebody's wish to stop."""
+_SLOWEST_DISK = 10e6
+"""Bytes a second; the model's size by this, and a minute and a half, is how long the child may take."""
+
+
+@frozen(kw_only=True)
+class Verdict:
+    """The model runs here. `extra_buffers` False: only without repacked weights, for this `reason`."""
+
+    extra_buffers: bool
+    reason: str = ""
+
+
+def check(
+    model: Path,
+    options: LlamaOptions,
+    *,
+    cache_dir: Path,
+    cpu_features: Iterable[str] = (),
+    command: Sequence[str] = COMMAND,
+    timeout: float | None = None,
+) -> Verdict:
+    """Run the child, and once more without extra buffers when it dies by a signal with them. Blocks; any thread.
+
+    A good verdict is kept in `cache_dir`/canary, under a name that holds all it depends on: the file, the build of
+    llama.cpp, the CPU and the settings. Raises ModelError, never kept, when the model cannot run. `timeout` is for each
+    child, in seconds; by default it grows with the file.
+    """
+    trial = evolve(options, num_cells=512, num_seqs=1, max_rows=max(_BATCHES), max_sampled=1, mlock=False)
+    try:
+        entry = cache_dir / "canary" / f"{_key(model, trial, cpu_features)}.json"
+        seconds = timeout or 90 + model.stat().st_size / _SLOWEST_DISK
+    except OSError as error:
+        raise ModelError(f"refused: {model} cannot be read ({error.strerror})") from error
+    if (kept := _kept(entry)) is not None:
+        return kept
+    crash = _crash(model, trial, command, seconds)
+    if crash is None:
+        verdict = Verdict(extra_buffers=trial.extra_buffers)
+    elif trial.extra_buffers and not trial.exact:
+        second = _crash(model, evolve(trial, extra_buffers=False), command, seconds)
+        if second is not None:
+            raise ModelError(f"refused: {_obituary(model.name, second)}")
+        why = f"llama.cpp dies of {crash.signal.name} here with repacked weights and runs without them"
+        verdict = Verdict(extra_buffers=False, reason=why)
+    else:
+        raise ModelError(f"refused: {_obituary(model.name, crash)}")
+    if crash is None or crash.signal != signal.SIGKILL:  # there may be memory another time
+        _keep(entry, verdict)
+    return verdict
+
+
+@frozen
+class _Crash:
+    signal: signal.Signals
+    words: str
+    """What ggml said before it ended itself: file, line, assertion; else empty."""
+
+
+def _crash(model: Path, trial: LlamaOptions, command: Sequence[str], seconds: float) -> _Crash | None:
+    """None: it ran. Else how the child crashed. Raises ModelError for a refusal that was said in words."""
+    try:
+        done = subprocess.run(
+            [*command, str(model), json.dumps(asdict(trial))],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False,
+            env={**os.environ, "GGML_NO_BACKTRACE": "1"},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise ModelError(f"refused: {model.name} gave no token within {seconds:.0f} s in a trial run") from error
+    except OSError as error:
+        raise ModelError(f"refused: the trial of the model could not start: {error}") from error
+    said = done.stderr.decode("utf-8", "replace")
+    if -done.returncode in _CRASHES:
+        words = re.search(r"[^/\n]+:\d+: \S.*", said)
+        return _Crash(signal.Signals(-done.returncode), words[0] if words else "")
+    try:
+        refusal = json.loads(done.stdout.splitlines()[-1]).get("refused")
+    except (IndexError, ValueError, AttributeError):
+        last = said.strip().rpartition("\n")[2] or "no message"
+        refusal = f"the trial of {model.name} ended with status {done.returncode}: {last}"
+    if refusal:
+        raise ModelError(f"refused: {refusal}")
+    return None
+
+
+def _obituary(name: str, crash: _Crash) -> str:
+    if crash.signal == signal.SIGILL:
+        return (
+            "llama.cpp met an illegal instruction: it was built for another CPU; "
+            "run ./scripts/setup on this machine to build it again"
+        )
+    if crash.signal == signal.SIGKILL:
+        return f"{name} was killed in its trial, most likely for lack of memory: take a smaller model or quantisation"
+    words = f" ({crash.words})" if crash.words else ""
+    return f"llama.cpp dies of {crash.signal.name} with {name}{words}: fetch the file again or take another model"
+
+
+def _key(model: Path, trial: LlamaOptions, cpu_features: Iterable[str]) -> str:
+    """A hash of all that the verdict depends on."""
+    where = model.resolve(strict=True)
+    file = where.stat()
+    found = importlib.util.find_spec("llama_cpp")
+    libraries = sorted((Path(found.origin).parent / "lib").iterdir()) if found and found.origin else []
+    facts = (
+        (str(where), file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns),
+        importlib.metadata.version("llama-cpp-python"),
+        [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in libraries],
+        sorted(cpu_features),
+        asdict(trial),
+    )
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _kept(entry: Path) -> Verdict | None:
+    """What was kept; anything unexpected in the file counts as nothing."""
+    try:
+        values = json.loads(entry.read_bytes())
+        extra_buffers, reason = values["extra_buffers"], values["reason"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if type(extra_buffers) is not bool or type(reason) is not str:
+        return None
+    return Verdict(extra_buffers=extra_buffers, reason=reason)
+
+
+def _keep(entry: Path, verdict: Verdict) -> None:
+    """Whole or not at all. Without a place to write, the next start tries the model again."""
+    try:
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=entry.parent)
+        with os.fdopen(handle, "w") as file:
+            json.dump(asdict(verdict), file)
+        os.replace(name, entry)
+    except OSError as error:
+        log.warning("the canary's verdict cannot be kept: %s", error)
+
+
+def try_model(model: Path, options: LlamaOptions) -> None:
+    """Load, compute, draw. Raises ReameError in words, or takes this process down."""
+    engine = LlamaEngine(model, options)
+    sampler = engine.new_sampler(Sampling(seed=1), ())
+    position = 0
+    for size in _BATCHES:
+        last = size - 1
+        engine.decode(
+            [
+                Row((17 * (position + i)) % engine.info.vocab_size, position + i, 0, sampled=i == last)
+                for i in range(size)
+            ]
+        )
+        token = engine.sample(last, sampler)
+        if not 0 <= token < engine.info.vocab_size or not math.isfinite(engine.logprobs(last, token, 1)[0]):
+            raise ModelError(f"{model.name} computes no numbers here (NaN): fetch the file again or take another model")
+        position += size
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The child: one JSON line on standard output, `{}` or `{"refused": why}`."""
+    if len(arguments) != 2:
+        print("usage: python -m reame.engine.canary MODEL.gguf '{\"threads\": 2}'", file=sys.stderr)
+        return 2
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    model, options = arguments
+    try:
+        try_model(Path(model), LlamaOptions(**json.loads(options)))
+    except ReameError as error:
+        print(json.dumps({"refused": str(error)}))
+        return 1
+    print("{}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

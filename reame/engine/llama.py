@@ -1,0 +1,222 @@
+"""llama.cpp behind the `Engine` protocol: one model, one context, unified cells. Decode thread only, for life.
+
+Bound to llama-cpp-python's low-level module: its `Llama` class hides positions and sequence ids, which are the point.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from attrs import frozen
+
+from reame.engine.base import ModelInfo, Row
+from reame.engine.llama_failure import load_failure
+from reame.engine.llama_library import load_library, take_errors
+from reame.engine.llama_sampler import build_chain
+from reame.engine.llama_vocabulary import LlamaVocabulary
+from reame.errors import EngineError, ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from reame.core.request import Sampling
+
+log = logging.getLogger(__name__)
+
+
+@frozen(kw_only=True)
+class LlamaOptions:
+    """How to load. `num_cells` KV cells for `num_seqs` sequence ids; `max_rows` rows a step, of which at most
+    `max_sampled` give logits (they decide the size of the logits buffer). 0 cells: all that the model was trained for.
+    """
+
+    num_cells: int = 4096
+    num_seqs: int = 16
+    max_rows: int = 512
+    max_sampled: int = 128
+    threads: int = 1
+    prefill_threads: int = 1
+    kv_type: str = "q8_0"
+    flash_attention: bool = True
+    mmap: bool = True
+    mlock: bool = False
+    extra_buffers: bool = True
+    exact: bool = False
+    spin_count: int = 1000
+
+
+class LlamaEngine:
+    """See `engine.base.Engine`. `on_progress` is told the loaded share, 0.0 to 1.0, from inside the constructor;
+    when it returns False the load is given up.
+
+    Raises ModelError when the file cannot be loaded or is of a kind that is not served.
+    """
+
+    def __init__(
+        self, path: Path, options: LlamaOptions, *, on_progress: Callable[[float], bool] = lambda share: True
+    ) -> None:
+        self._library = load_library(spin_count=options.spin_count, exact=options.exact)
+        take_errors()
+        self._model = self._load_model(path, options, on_progress)
+        self._context = self._open_context(path, options)
+        self._memory = self._library.llama_get_memory(self._context)
+        vocab = self._library.llama_model_get_vocab(self._model)
+        self.vocabulary = LlamaVocabulary(self._library, vocab)
+        self.info = _model_info(self._library, self._model, vocab, self.vocabulary)
+        self.num_cells: int = self._library.llama_n_ctx(self._context)
+        self.num_seqs, self.max_rows = options.num_seqs, options.max_rows
+        self._batch = _Batch(self._library, options.max_rows)
+
+    def copy(self, src: int, dst: int, length: int) -> None:
+        self._library.llama_memory_seq_cp(self._memory, src, dst, 0, length)
+
+    def trim(self, seq: int, length: int) -> None:
+        if not self._library.llama_memory_seq_rm(self._memory, seq, length, -1):
+            raise EngineError(f"llama.cpp could not remove cells of sequence {seq} from position {length} on")
+
+    def length(self, seq: int) -> int:
+        return int(self._library.llama_memory_seq_pos_max(self._memory, seq)) + 1
+
+    def decode(self, rows: Sequence[Row]) -> None:
+        status = self._library.llama_decode(self._context, self._batch.fill(rows))
+        if status:
+            why = "no free KV cells" if status == 1 else "; ".join(take_errors()) or f"status {status}"
+            raise EngineError(f"llama.cpp could not compute a batch of {len(rows)} rows: {why}")
+
+    def new_sampler(self, sampling: Sampling, prompt: Sequence[int]) -> Any:
+        return build_chain(
+            self._library, sampling, prompt, vocab_size=self.info.vocab_size, context=self.num_cells
+        )
+
+    def free_sampler(self, sampler: Any) -> None:
+        self._library.llama_sampler_free(sampler)
+
+    def sample(self, row: int, sampler: Any) -> int:
+        return int(self._library.llama_sampler_sample(sampler, self._context, row))
+
+    def logprobs(self, row: int, token: int, top: int) -> tuple[float, tuple[tuple[int, float], ...]]:
+        logits = self._logits(row).astype(np.float64)
+        logits -= logits.max()
+        logits -= np.log(np.exp(logits).sum())
+        best = np.argpartition(-logits, top)[:top] if top else np.empty(0, int)
+        best = best[np.lexsort((best, -logits[best]))]
+        return float(logits[token]), tuple((int(t), float(logits[t])) for t in best)
+
+    def set_threads(self, decode: int, prefill: int) -> None:
+        self._library.llama_set_n_threads(self._context, decode, prefill)
+
+    def close(self) -> None:
+        if self._context:
+            self._library.llama_free(self._context)
+            self._library.llama_model_free(self._model)
+            self._context = None
+
+    def _logits(self, row: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """A view into llama.cpp's own buffer; gone with the next decode."""
+        pointer = self._library.llama_get_logits_ith(self._context, row)
+        return np.ctypeslib.as_array(pointer, (self.info.vocab_size,))
+
+    def _load_model(self, path: Path, options: LlamaOptions, on_progress: Callable[[float], bool]) -> Any:
+        library = self._library
+        params = library.llama_model_default_params()
+        params.n_gpu_layers = 0
+        params.load_mode = int(options.mmap) + 2 * int(options.mlock)  # NONE, MMAP, MLOCK, MMAP_MLOCK
+        params.use_extra_bufts = options.extra_buffers and not options.exact
+
+        def report(share: float, user_data: object) -> bool:
+            return on_progress(share)
+
+        callback = library.llama_progress_callback(report)
+        params.progress_callback = callback
+        model = library.llama_model_load_from_file(str(path).encode(), params)
+        lines = take_errors()
+        if not model:
+            raise ModelError(load_failure(path.name, lines))
+        if options.mlock and any("mlock" in line for line in lines):
+            log.warning("the weights could not be locked in RAM: put LimitMEMLOCK=infinity into the systemd unit")
+        if library.llama_model_is_recurrent(model) or library.llama_model_is_hybrid(model):
+            raise ModelError(f"{path.name} is a recurrent or hybrid model; this version serves attention models only")
+        if library.llama_model_has_encoder(model) or not library.llama_model_has_decoder(model):
+            raise ModelError(f"{path.name} does not generate text (an encoder); choose a model from `reame list`")
+        return model
+
+    def _open_context(self, path: Path, options: LlamaOptions) -> Any:
+        library = self._library
+        params = library.llama_context_default_params()
+        params.n_ctx = options.num_cells
+        params.n_batch = params.n_ubatch = options.max_rows
+        params.n_seq_max = options.num_seqs
+        params.n_outputs_max = min(options.max_sampled, options.max_rows)
+        params.n_threads, params.n_threads_batch = options.threads, options.prefill_threads
+        params.flash_attn_type = int(options.flash_attention)
+        params.type_k = params.type_v = getattr(library, f"GGML_TYPE_{options.kv_type.upper()}")
+        params.offload_kqv = params.op_offload = False
+        params.swa_full = params.kv_unified = True
+        params.no_perf = True
+        context = library.llama_init_from_model(self._model, params)
+        lines = take_errors()
+        if not context:
+            why = lines[-1] if lines else "llama.cpp gave no reason"
+            raise ModelError(
+                f"no context of {options.num_cells} cells for {path.name}: {why}; lower engine.cells or engine.context"
+            )
+        return context
+
+
+class _Batch:
+    """A llama_batch over arrays of our own, filled anew each step. One sequence id a row."""
+
+    def __init__(self, library: Any, max_rows: int) -> None:
+        self._tokens = (ctypes.c_int32 * max_rows)()
+        self._positions = (ctypes.c_int32 * max_rows)()
+        self._logits = (ctypes.c_int8 * max_rows)()
+        self._num_seqs = (ctypes.c_int32 * max_rows)(*[1] * max_rows)
+        self._seqs = (ctypes.c_int32 * max_rows)()
+        pointer = ctypes.POINTER(ctypes.c_int32)
+        stride = ctypes.sizeof(ctypes.c_int32)
+        rows = [ctypes.cast(ctypes.addressof(self._seqs) + i * stride, pointer) for i in range(max_rows)]
+        self._seq_rows = (pointer * max_rows)(*rows)
+        self._batch = library.llama_batch(
+            n_tokens=0, token=self._tokens, embd=None, pos=self._positions, n_seq_id=self._num_seqs,
+            seq_id=self._seq_rows, logits=self._logits,
+        )  # fmt: skip
+
+    def fill(self, rows: Sequence[Row]) -> Any:
+        count = len(rows)
+        self._tokens[:count] = [row.token for row in rows]
+        self._positions[:count] = [row.position for row in rows]
+        self._seqs[:count] = [row.seq for row in rows]
+        self._logits[:count] = [row.sampled for row in rows]
+        self._batch.n_tokens = count
+        return self._batch
+
+
+def _model_info(library: Any, model: Any, vocab: Any, vocabulary: LlamaVocabulary) -> ModelInfo:
+    bos, eos = library.llama_vocab_bos(vocab), library.llama_vocab_eos(vocab)
+    template = library.llama_model_chat_template(model, None)
+    description = ctypes.create_string_buffer(256)
+    library.llama_model_desc(model, description, 256)
+    return ModelInfo(
+        name=_metadata(library, model, "general.name"),
+        vocab_size=vocabulary.size,
+        context_trained=library.llama_model_n_ctx_train(model),
+        eog_tokens=vocabulary.eog_tokens(),
+        bos_token=bos if bos >= 0 else None,
+        adds_bos=bool(library.llama_vocab_get_add_bos(vocab)),
+        bos_text=vocabulary.text(bos) if bos >= 0 else "",
+        eos_text=vocabulary.text(eos) if eos >= 0 else "",
+        chat_template=template.decode("utf-8", "replace") if template else None,
+        num_parameters=library.llama_model_n_params(model),
+        size_bytes=library.llama_model_size(model),
+        description=description.value.decode("utf-8", "replace"),
+    )
+
+
+def _metadata(library: Any, model: Any, key: str) -> str:
+    buffer = ctypes.create_string_buffer(1024)
+    length = library.llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
+    return buffer.value.decode("utf-8", "replace") if length >= 0 else ""

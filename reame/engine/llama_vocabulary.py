@@ -1,0 +1,48 @@
+"""llama.cpp's tokenizer. The vocabulary never changes after the load, so any thread may call it."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from typing import Any
+
+
+class LlamaVocabulary:
+    """See `engine.base.Vocabulary`. `library` is llama_cpp's low-level module, `vocab` its pointer."""
+
+    def __init__(self, library: Any, vocab: Any) -> None:
+        self._library = library
+        self._vocab = vocab
+        self.size: int = library.llama_vocab_n_tokens(vocab)
+        self.piece = lru_cache(maxsize=1 << 18)(self._piece)
+
+    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+        data = text.encode("utf-8", "replace")
+        room = len(data) + 8
+        while True:
+            tokens = (ctypes.c_int32 * room)()
+            count = self._library.llama_tokenize(
+                self._vocab, data, len(data), tokens, room, add_special, parse_special
+            )
+            if count >= 0:
+                return list(tokens[:count])
+            room = -count
+
+    def text(self, token: int) -> str:
+        """A token's text with control tokens spelled out, such as `<|im_end|>`."""
+        return self._render(token, special=True).decode("utf-8", "replace")
+
+    def eog_tokens(self) -> frozenset[int]:
+        return frozenset(t for t in range(self.size) if self._library.llama_vocab_is_eog(self._vocab, t))
+
+    def _piece(self, token: int) -> bytes:
+        return self._render(token, special=False)
+
+    def _render(self, token: int, *, special: bool) -> bytes:
+        room = 64
+        while True:
+            buffer = ctypes.create_string_buffer(room)
+            count = self._library.llama_token_to_piece(self._vocab, token, buffer, room, 0, special)
+            if count >= 0:
+                return buffer.raw[:count]
+            room = -count

@@ -1,0 +1,156 @@
+"""The daemon: one nursery with the front (HTTP), the decode loop and the signal watcher.
+
+Order of the end: no new requests; the front lets the running ones finish; the job channel closes; the decode loop ends; the
+engine is closed in its own thread; the thread ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+
+from reame.engine.base import Row
+from reame.engine.llama import LlamaEngine
+from reame.engine.step import StepRunner
+from reame.engine.thread import decode_thread
+from reame.errors import ModelError, RequestError
+from reame.runtime.decode import DecodeLoop
+from reame.runtime.model import new_scheduler, options_for, served_model, try_out
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    from reame.config import Config
+    from reame.core.cost import StepCost
+    from reame.engine.base import Engine
+    from reame.engine.thread import Caller
+    from reame.runtime.intake import Intake
+    from reame.runtime.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+WARM_ROWS = (64, 1)
+"""Rows of the steps before the first request: they touch the weights, and are the first entries of T(rows)."""
+
+
+class Front(Protocol):
+    """Brings requests to the intake until it has no more or `shutdown_trigger` returns: the HTTP server, or a chat in
+    the terminal. Reports the URLs it listens on.
+    """
+
+    async def __call__(
+        self, *, shutdown_trigger: Callable[[], Awaitable[None]], task_status: trio.TaskStatus[list[str]]
+    ) -> None: ...
+
+
+class Daemon:
+    """`run` serves until SIGTERM or SIGINT: requests inside may finish for `server.grace_s`. A second signal ends the
+    process at once, with status 1: nothing that is stored needs a clean end. A front that wants a signal for itself
+    leaves it out of `signals`. When the front ends by itself, so does the daemon.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        path: Path,
+        intake: Intake,
+        metrics: Metrics,
+        front: Front,
+        *,
+        signals: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT),
+    ) -> None:
+        self._config = config
+        self._path = path
+        self._intake = intake
+        self._metrics = metrics
+        self._front = front
+        self._signals = signals
+        self._stopping = trio.Event()
+        self._loop: DecodeLoop | None = None
+
+    async def run(self) -> None:
+        """Raises ModelError (in a group) when the model does not load or run here."""
+        with trio.open_signal_receiver(*self._signals) as signals:
+            async with trio.open_nursery() as nursery, decode_thread() as thread:
+                nursery.start_soon(self._watch, signals, nursery)
+                urls = await nursery.start(self._bring_requests)
+                log.info("listening on %s, loading %s", ", ".join(urls), self._intake.model_id)
+                engine = await self._load(thread)
+                if engine is not None:
+                    await self._serve(thread, engine)
+                nursery.cancel_scope.cancel()
+        log.info("stopped")
+
+    async def _bring_requests(self, task_status: trio.TaskStatus[list[str]]) -> None:
+        try:
+            await self._front(shutdown_trigger=self._stopping.wait, task_status=task_status)
+        finally:
+            self._intake.close()
+
+    async def _load(self, thread: Caller) -> Engine | None:
+        """None when a signal came first."""
+        started = time.monotonic()
+        try:
+            options = options_for(self._config)
+            options = await trio.to_thread.run_sync(
+                partial(try_out, self._config, self._path, options), abandon_on_cancel=True
+            )
+            load = partial(LlamaEngine, self._path, options, on_progress=self._progress)
+            engine: Engine = await thread.call(load)
+        except ModelError:
+            if self._stopping.is_set():
+                return None
+            raise
+        log.info("model loaded in %.1f s", time.monotonic() - started)
+        return engine
+
+    def _progress(self, share: float) -> bool:
+        """From the decode thread; a plain assignment, so no lock. False ends the load."""
+        self._intake.detail = f"loading {self._intake.model_id}: {share:.0%}"
+        return not self._stopping.is_set()
+
+    async def _serve(self, thread: Caller, engine: Engine) -> None:
+        scheduler = new_scheduler(self._config, engine)
+        await thread.call(partial(_warm_up, engine, scheduler.cost))
+        runner = StepRunner(engine)
+        loop = DecodeLoop(scheduler, runner, thread, self._intake.jobs, self._metrics)
+        model = served_model(self._config, self._path, self._intake.model_id, engine)
+        if not self._stopping.is_set():
+            self._loop = loop
+            self._intake.opened(model, loop)
+            log.info("ready: %s", model.id)
+        await loop.run()
+        await thread.call(runner.close)
+
+    async def _watch(self, signals: AsyncIterator[int], nursery: trio.Nursery) -> None:
+        async for number in signals:
+            name = signal.Signals(number).name
+            if self._stopping.is_set():
+                log.warning("%s again: stopping at once", name)
+                logging.shutdown()
+                os._exit(1)
+            log.info("%s: finishing what runs, for %g s at most", name, self._config.server.grace_s)
+            self._intake.drain()
+            self._stopping.set()
+            nursery.start_soon(self._end_of_grace)
+
+    async def _end_of_grace(self) -> None:
+        await trio.sleep(self._config.server.grace_s)
+        if self._loop is not None:
+            self._loop.stop(RequestError("the server is stopping", status=503, code="server_stopping", retry_after=5))
+
+
+def _warm_up(engine: Engine, cost: StepCost) -> None:
+    for count in WARM_ROWS:
+        rows = [Row(i % engine.info.vocab_size, i, 0, i == count - 1) for i in range(min(count, engine.max_rows))]
+        started = time.perf_counter()
+        engine.decode(rows)
+        cost.observe(len(rows), time.perf_counter() - started)
+        engine.trim(0, 0)

@@ -1,0 +1,233 @@
+"""The way in: is there room, is the model ready, what tokens is this; then the decode loop has it.
+
+Owner of the daemon's status and of the count of open sequences. Bound: `engine.slots + scheduler.queue` sequences; the
+next one gets 429 at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+import time
+from contextlib import asynccontextmanager
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+import trio
+from attrs import evolve, frozen
+
+from reame.core.request import Call, Chat, Prompt, Request, Sampling
+from reame.errors import RequestError
+from reame.runtime.decode import REPLY_EVENTS, Job
+from reame.runtime.replies import Replies
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from reame.config import Config
+    from reame.core.chat import ChatTemplate
+    from reame.engine.base import ModelInfo, Vocabulary
+    from reame.runtime.decode import DecodeLoop
+    from reame.runtime.metrics import Metrics
+
+Status = Literal["loading", "ready", "draining", "failed"]
+
+INLINE_CHARACTERS = 4096
+"""A longer text is tokenised in an I/O thread: the event loop may not stand still for more than a millisecond."""
+
+log = logging.getLogger(__name__)
+
+
+@frozen(kw_only=True)
+class ServedModel:
+    """What is served. `context`: tokens of one request at most. `template` None: the model has none."""
+
+    id: str
+    context: int
+    info: ModelInfo
+    fingerprint: str
+    vocabulary: Vocabulary
+    template: ChatTemplate | None
+
+
+@frozen(kw_only=True)
+class Health:
+    """A glance at the daemon; `oldest_wait_s` is how long the first in the queue has waited."""
+
+    status: Status
+    detail: str
+    slots_total: int
+    slots_busy: int
+    queue_depth: int
+    oldest_wait_s: float
+
+
+class Intake:
+    """See the module. `loading` until `opened` is called."""
+
+    def __init__(self, config: Config, model_id: str, metrics: Metrics) -> None:
+        self.status: Status = "loading"
+        self.detail = f"loading {model_id}"
+        self.model_id = model_id
+        self.created = int(time.time())
+        self.model: ServedModel | None = None
+        self._config = config
+        self._metrics = metrics
+        self._loop: DecodeLoop | None = None
+        self._capacity = config.engine.slots + config.scheduler.queue
+        self._num_open = 0
+        self._send, self.jobs = trio.open_memory_channel[Job](self._capacity)
+        self._io = trio.CapacityLimiter(2)
+
+    def opened(self, model: ServedModel, loop: DecodeLoop) -> None:
+        """The loop runs and can answer."""
+        self.model, self._loop = model, loop
+        self.status, self.detail = "ready", f"serving {model.id}"
+
+    def drain(self) -> None:
+        """No more requests; those inside may finish."""
+        self.status, self.detail = "draining", "stopping: finishing what runs"
+
+    def close(self) -> None:
+        """Nobody will ask any more: the decode loop ends when it has nothing left."""
+        self._send.close()
+
+    def is_ready(self) -> bool:
+        return self.status == "ready"
+
+    def health(self) -> Health:
+        running, waiting = (self._loop.scheduler.running, self._loop.scheduler.waiting()) if self._loop else ([], [])
+        return Health(
+            status=self.status,
+            detail=self.detail,
+            slots_total=self._config.engine.slots,
+            slots_busy=len(running),
+            queue_depth=len(waiting),
+            oldest_wait_s=max((trio.current_time() - s.arrived for s in waiting), default=0.0),
+        )
+
+    @asynccontextmanager
+    async def open(self, call: Call, *, key: str, namespace: str) -> AsyncIterator[Replies]:
+        """Let a call in. Leaving the block cancels what is unfinished.
+
+        Raises RequestError on entry: 503 not ready, 429 no room, 400 too long for the context.
+        """
+        model = self._ready_model()
+        num_choices = len(call.prompts) * call.n
+        self._take_room(num_choices)
+        send, receive = trio.open_memory_channel(REPLY_EVENTS * num_choices)
+        replies = None
+        try:
+            with send:
+                prompts = [await self._tokenise(model, prompt) for prompt in call.prompts]
+                requests = self._requests(model, call, prompts, key=key, namespace=namespace)
+                replies = Replies(call, requests, receive)
+                for index, request in enumerate(requests):
+                    self._send.send_nowait(Job(request, index, send.clone()))
+            yield replies
+        finally:
+            receive.close()
+            self._num_open -= num_choices
+            if replies is not None:
+                replies.account(self._metrics, key)
+
+    def _ready_model(self) -> ServedModel:
+        if self.status != "ready" or self.model is None:
+            raise RequestError(
+                f"the server is not ready: {self.detail}", status=503, code=f"server_{self.status}", retry_after=5
+            )
+        return self.model
+
+    def _take_room(self, num_choices: int) -> None:
+        if num_choices > self._capacity:
+            raise RequestError(
+                f"{num_choices} choices in one request; this server takes {self._capacity} (engine.slots + "
+                "scheduler.queue) at once",
+                param="n",
+            )
+        if self._num_open + num_choices > self._capacity:
+            self._metrics.requests.labels("refused").inc()
+            raise RequestError(
+                f"the queue is full ({self._num_open} requests); try again in a moment",
+                status=429,
+                code="queue_full",
+                retry_after=2,
+            )
+        self._num_open += num_choices
+
+    async def _tokenise(self, model: ServedModel, prompt: Prompt) -> tuple[int, ...]:
+        if isinstance(prompt, tuple):
+            return prompt
+        size = len(prompt) if isinstance(prompt, str) else sum(len(str(m.get("content"))) for m in prompt.messages)
+        function = partial(tokenise, model, prompt)
+        if size <= INLINE_CHARACTERS:
+            return function()
+        return await trio.to_thread.run_sync(function, limiter=self._io)
+
+    def _requests(
+        self, model: ServedModel, call: Call, prompts: list[tuple[int, ...]], *, key: str, namespace: str
+    ) -> list[Request]:
+        name = secrets.token_hex(12)
+        limit = call.max_tokens or self._config.sampling.max_tokens or model.context
+        timeout = min(call.timeout or float("inf"), self._config.scheduler.request_timeout_s)
+        requests: list[Request] = []
+        for number, prompt in enumerate(prompts):
+            check_length(prompt, model.context, call.prompts[number])
+            for choice in range(call.n):
+                requests.append(
+                    Request(
+                        id=f"{name}-{len(requests)}",
+                        prompt=prompt,
+                        max_tokens=min(limit, model.context - len(prompt)),
+                        sampling=seeded(call.sampling, choice),
+                        stop=call.stop,
+                        logprobs=call.logprobs,
+                        key=key,
+                        namespace=namespace,
+                        deadline=trio.current_time() + timeout,
+                    )
+                )
+        return requests
+
+
+def tokenise(model: ServedModel, prompt: str | Chat) -> tuple[int, ...]:
+    """Text or conversation to tokens, with exactly one BOS where the model wants one."""
+    info = model.info
+    if isinstance(prompt, Chat):
+        if model.template is None:
+            raise RequestError(
+                "this model has no chat template; use /v1/completions, or set model.chat_template in the config",
+                code="no_chat_template",
+            )
+        text = model.template.render(prompt, now=datetime.now().astimezone())
+    else:
+        text = prompt
+    has_bos = bool(info.bos_text) and text.startswith(info.bos_text)
+    tokens = model.vocabulary.tokenize(text, add_special=not has_bos, parse_special=True)
+    if not tokens and info.bos_token is not None:
+        tokens = [info.bos_token]
+    return tuple(tokens)
+
+
+def check_length(prompt: tuple[int, ...], context: int, source: Prompt) -> None:
+    """A prompt must be there, and leave room for one token."""
+    param = "messages" if isinstance(source, Chat) else "prompt"
+    if not prompt:
+        raise RequestError("the prompt is empty", param=param)
+    if len(prompt) >= context:
+        raise RequestError(
+            f"this server's context is {context} tokens, the prompt has {len(prompt)} and an answer needs one more; "
+            "shorten the prompt or raise engine.context",
+            param=param,
+            code="context_length_exceeded",
+        )
+
+
+def seeded(sampling: Sampling, choice: int) -> Sampling:
+    """The sampling of one of n choices: the first has the request's own seed, the others seeds derived from it."""
+    seed = secrets.randbits(32) if sampling.seed is None else sampling.seed
+    if choice:
+        seed = int.from_bytes(hashlib.blake2b(f"{seed}/{choice}".encode(), digest_size=4).digest())
+    return evolve(sampling, seed=seed)

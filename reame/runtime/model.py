@@ -1,0 +1,129 @@
+"""From the config to a running engine: which file, does it run here, with how many threads and cells."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from reame.core.admission import Limits
+from reame.core.chat import ChatTemplate
+from reame.core.scheduler import Scheduler
+from reame.core.slots import Slots
+from reame.engine.canary import check
+from reame.engine.llama import LlamaOptions
+from reame.errors import ModelError
+from reame.host.cpu import check_build, cpu_features, cpu_share, default_threads
+from reame.runtime.intake import ServedModel
+from reame.runtime.logs import event as log_event
+
+if TYPE_CHECKING:
+    from reame.config import Config
+    from reame.engine.base import Engine
+
+log = logging.getLogger(__name__)
+
+MAX_SAMPLED = 128
+"""Rows of a step that may give logits: vocabulary x 4 bytes each, 78 MB for 152,000 tokens."""
+
+
+def cache_dir() -> Path:
+    """`$REAME_CACHE`, else `$CACHE_DIRECTORY` (systemd's), else `$XDG_CACHE_HOME/reame`, else `~/.cache/reame`."""
+    for name, below in (("REAME_CACHE", ""), ("CACHE_DIRECTORY", ""), ("XDG_CACHE_HOME", "reame")):
+        if os.environ.get(name):
+            return Path(os.environ[name]) / below
+    return Path.home() / ".cache" / "reame"
+
+
+def options_for(config: Config) -> LlamaOptions:
+    """The engine's options, with everything that the config leaves open decided for this machine."""
+    engine = config.engine
+    threads = engine.threads
+    if not threads:
+        choice = default_threads(cpu_share())
+        threads = choice.value
+        log.info("threads: %s", choice.reason)
+    return LlamaOptions(
+        num_cells=engine.cells or 2 * engine.context,
+        num_seqs=engine.slots + engine.residents,
+        max_rows=max(engine.batch_rows, engine.slots),
+        max_sampled=max(MAX_SAMPLED, engine.slots),
+        threads=threads,
+        prefill_threads=engine.prefill_threads or threads,
+        kv_type=engine.kv_type,
+        flash_attention=engine.flash_attention,
+        mmap=config.model.mmap,
+        mlock=config.model.mlock,
+        extra_buffers=engine.extra_buffers != "off",
+        exact=engine.exact,
+        spin_count=engine.spin_count,
+    )
+
+
+def try_out(config: Config, path: Path, options: LlamaOptions) -> LlamaOptions:
+    """What a child process found out about the model on this machine. Blocks for seconds the first time.
+
+    Raises ModelError when it does not run here.
+    """
+    check_build(Path(sys.prefix) / "reame-build.json")
+    if not config.engine.canary:
+        return options
+    verdict = check(path, options, cache_dir=cache_dir(), cpu_features=cpu_features())
+    if options.extra_buffers and not verdict.extra_buffers:
+        if config.engine.extra_buffers == "on":
+            raise ModelError(f"{verdict.reason}; set engine.extra_buffers to auto or off")
+        log.warning("extra buffers off: %s", verdict.reason)
+        return evolve(options, extra_buffers=False)
+    return options
+
+
+def served_model(config: Config, path: Path, model_id: str, engine: Engine) -> ServedModel:
+    """What clients see. The context is the least of the config's, the model's and the cells."""
+    info = engine.info
+    context = min(config.engine.context, engine.num_cells, info.context_trained or config.engine.context)
+    if context < config.engine.context:
+        log.warning("context: %d tokens, all that the model was trained for, not %d", context, config.engine.context)
+    build = f"{path.name}/{info.size_bytes}/{info.description}/{config.engine}"
+    log_event(
+        log, "model", id=model_id, kind=info.description, megabytes=info.size_bytes >> 20, context=context,
+        cells=engine.num_cells, slots=config.engine.slots,
+    )  # fmt: skip
+    return ServedModel(
+        id=model_id,
+        context=context,
+        info=info,
+        fingerprint="fp_" + hashlib.blake2b(build.encode(), digest_size=6).hexdigest(),
+        vocabulary=engine.vocabulary,
+        template=_template(config, engine),
+    )
+
+
+def new_scheduler(config: Config, engine: Engine) -> Scheduler:
+    limits = Limits(
+        max_running=config.engine.slots,
+        max_rows=engine.max_rows,
+        max_sampled=max(MAX_SAMPLED, config.engine.slots),
+        reserve=config.scheduler.reserve_tokens,
+        step_seconds=config.scheduler.step_ms / 1e3,
+    )
+    slots = Slots(engine.num_cells, engine.num_seqs)
+    return Scheduler(slots, limits, piece=engine.vocabulary.piece, eog_tokens=engine.info.eog_tokens)
+
+
+def _template(config: Config, engine: Engine) -> ChatTemplate | None:
+    info = engine.info
+    source = info.chat_template
+    if config.model.chat_template:
+        try:
+            source = Path(config.model.chat_template).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ModelError(f"model.chat_template: {config.model.chat_template} cannot be read: {error}") from error
+    if source is None:
+        log.warning("the model has no chat template: /v1/chat/completions answers 400 (set model.chat_template)")
+        return None
+    return ChatTemplate(source, bos_text=info.bos_text, eos_text=info.eos_text)

@@ -1,0 +1,81 @@
+"""The way out: the events of all sequences of a call, as they come, and the account of it at the end."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from reame.core.events import Event, Finish, Timings, Usage
+from reame.errors import RequestError
+from reame.runtime.logs import event as log_event
+
+if TYPE_CHECKING:
+    import trio
+
+    from reame.core.request import Call, Request
+    from reame.runtime.metrics import Metrics
+
+log = logging.getLogger("reame.requests")
+
+
+class Replies:
+    """An iterator of (choice, event); each choice ends with exactly one Finish, the iterator after the last of them.
+
+    Choices are numbered prompt-major. `cached_tokens` of a Finish are the choice's own.
+    """
+
+    def __init__(
+        self, call: Call, requests: list[Request], events: trio.MemoryReceiveChannel[tuple[int, Event]]
+    ) -> None:
+        self.request_id = requests[0].id.rsplit("-", 1)[0]
+        self.num_choices = len(requests)
+        self.prompts = tuple(request.prompt for request in requests[:: call.n])
+        self.prompt_tokens = sum(map(len, self.prompts))
+        self._requests = requests
+        self._n = call.n
+        self._events = events
+        self._finishes: dict[int, Finish] = {}
+
+    def __aiter__(self) -> Replies:
+        return self
+
+    async def __anext__(self) -> tuple[int, Event]:
+        if len(self._finishes) == self.num_choices:
+            raise StopAsyncIteration
+        async for index, event in self._events:
+            if isinstance(event, Finish):
+                self._finishes[index] = event
+            return index, event
+        return self._cut_off()
+
+    def _cut_off(self) -> tuple[int, Event]:
+        """The decode loop let go of the channel without a Finish: this reader was too slow."""
+        index = next(i for i in range(self.num_choices) if i not in self._finishes)
+        error = RequestError("the client read too slowly and was cut off", status=408, code="slow_client")
+        usage = Usage(prompt_tokens=len(self._requests[index].prompt), cached_tokens=0, completion_tokens=0)
+        self._finishes[index] = Finish(reason=None, usage=usage, error=error)
+        return index, self._finishes[index]
+
+    def account(self, metrics: Metrics, key: str) -> None:
+        """Count the call and write its one log line; neither prompts nor answers are in it."""
+        finishes = list(self._finishes.values())
+        errors = [finish.error for finish in finishes if finish.error]
+        whole = len(finishes) == self.num_choices
+        outcome = (errors[0].code or "error") if errors else "ok" if whole else "cancelled"
+        metrics.requests.labels(outcome).inc()
+        metrics.prompt_tokens.inc(self.prompt_tokens)
+        firsts = [finish for index, finish in self._finishes.items() if index % self._n == 0]
+        cached = sum(finish.usage.cached_tokens for finish in firsts)
+        metrics.cached_tokens.inc(cached)
+        timings = finishes[0].timings if finishes else Timings()
+        if finishes:
+            metrics.first_token_seconds.observe((timings.queued_ms + timings.prefill_ms) / 1e3)
+        tokens = sum(finish.usage.completion_tokens for finish in finishes)
+        longest = max((finish.timings.decode_ms for finish in finishes), default=0.0)
+        log_event(
+            log, "request", id=self.request_id, key=key or None, outcome=outcome, choices=self.num_choices,
+            prompt=self.prompt_tokens, cached=cached, tokens=tokens, queued_ms=round(timings.queued_ms),
+            first_ms=round(timings.prefill_ms), decode_ms=round(longest),
+            tok_s=round(1e3 * tokens / longest, 1) if longest else None,
+        )  # fmt: skip
+

@@ -1,0 +1,135 @@
+"""The command line of the benchmark."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from attrs import evolve
+from cyclopts import App, Parameter
+from rich.console import Console
+
+from bench import machine, peers
+from bench.errors import BenchError
+from bench.harness import Options, Result, play
+from bench.report import table, to_json
+from bench.scenario import FULL, QUICK
+from bench.scenarios import SCENARIOS
+from bench.sides import LLAMA_SERVER, REAME
+from reame.catalog import resolve
+from reame.errors import ReameError
+
+ROOT = Path(__file__).resolve().parents[2]
+SAY = Console(stderr=True, highlight=False)
+
+app = App(
+    name="scripts/bench/run",
+    help="Reame beside llama-server and llama-bench of the same llama.cpp build. docs/benchmarks.md explains.",
+    version_flags=[],
+)
+
+
+@app.default
+def bench(
+    *,
+    scenario: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    model: str = "smollm2-135m",
+    rounds: int | None = None,
+    quick: Annotated[bool, Parameter(negative="")] = False,
+    threads: int | None = None,
+    seed: int | None = None,
+    quiet_wait: float = 30.0,
+    peer_bin: Path | None = None,
+    json: Path | None = None,
+    same: Annotated[bool, Parameter(negative="")] = False,
+    list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
+) -> int:
+    """Play the scenarios and print a table for each.
+
+    Parameters
+    ----------
+    scenario
+        Only this one; may be given several times. All by default.
+    model
+        A name that `reame list` shows, or the path of a .gguf file.
+    rounds
+        Runs of each side; 7 by default, 3 with --quick.
+    quick
+        Shorter prompts and answers, three rounds: minutes, and wider spreads.
+    threads
+        Threads of every engine; all cores of this process by default.
+    seed
+        Of the prompts; drawn and printed by default, so that no run can be tuned for.
+    quiet_wait
+        Wait so many seconds at most before each run until others use less than 0.1 cores.
+    peer_bin
+        Directory with llama-server and llama-bench; by default they are built, once.
+    json
+        Write every run and every ratio to this file.
+    same
+        Check the harness: llama-server takes Reame's place, so no ratio may come out.
+    list_
+        Name the scenarios and end.
+    """
+    if list_:
+        for known in SCENARIOS:
+            print(f"{known.name:10} {known.title}: {known.shows}. Favours {known.favours}.")
+        return 0
+    known_names = [known.name for known in SCENARIOS]
+    if unknown := [name for name in scenario if name not in known_names]:
+        raise BenchError(f"no scenario is called {', '.join(unknown)}: there are {', '.join(known_names)}")
+    options = Options(
+        model=resolve(model).absolute(),
+        binaries=(peer_bin or peers.obtain()).absolute(),
+        threads=threads or len(os.sched_getaffinity(0)),
+        rounds=rounds or (3 if quick else 7),
+        seed=seed or random.SystemRandom().randrange(1, 1 << 31),
+        scale=QUICK if quick else FULL,
+        quiet_wait_s=quiet_wait,
+    )
+    run(options, scenario or tuple(known_names), same=same, json=json)
+    return 0
+
+
+def run(options: Options, names: tuple[str, ...], *, same: bool, json: Path | None) -> None:
+    """Play, print and write. The JSON is written after every scenario, so that a stopped benchmark keeps the others."""
+    facts = {
+        **machine.facts(ROOT),
+        "model": options.model.name,
+        "threads": options.threads,
+        "seed": options.seed,
+        "rounds": options.rounds,
+        "quick": options.scale is QUICK,
+    }
+    SAY.print(", ".join(f"{name} {value}" for name, value in facts.items()))
+    ours = evolve(LLAMA_SERVER, label="llama-server (A)") if same else REAME
+    out = Console()
+    results: list[Result] = []
+    for scenario in SCENARIOS:
+        if scenario.name not in names:
+            continue
+        results.append(play(scenario, ours, options, SAY.print))
+        out.print(table(results[-1], options.model.name))
+        if json is not None:
+            json.write_text(to_json(results, facts))
+
+
+def main() -> int:
+    """Faults are one line; servers are stopped however this ends (but for SIGKILL)."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        code = app(result_action="return_value")
+    except (BenchError, ReameError) as error:
+        SAY.print(f"bench: {error}")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return code if isinstance(code, int) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

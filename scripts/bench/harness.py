@@ -1,0 +1,135 @@
+"""Plays a scenario: every side in turn, round by round (A B A B), each run on a rested machine and under the meter."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from attrs import frozen
+
+from bench import llama_bench
+from bench.client import Part
+from bench.noise import Meter, Noise, wait_for_quiet
+from bench.prompts import Prompts
+from bench.scenario import Run, Scale, Scenario, completion
+from bench.sides import LLAMA_BENCH, Server, Setup, Side, start
+
+WARM_UP = -1
+"""Number of the round that is not counted: first touches of pages, first sizes of buffers."""
+
+
+@frozen(kw_only=True)
+class Options:
+    """How a whole benchmark is made. `quiet_wait_s`: how long to wait at most for a quiet machine before a run."""
+
+    model: Path
+    binaries: Path
+    threads: int
+    rounds: int
+    seed: int
+    scale: Scale
+    quiet_wait_s: float
+
+
+@frozen(kw_only=True)
+class Outcome:
+    """What one run of one side gave. `texts` and `prompt_tokens` are empty where a side does not tell."""
+
+    values: dict[str, float]
+    noise: Noise
+    texts: tuple[str, ...] = ()
+    prompt_tokens: tuple[int, ...] = ()
+
+
+@frozen(kw_only=True)
+class Result:
+    """All runs of a scenario: `runs[i][r]` is round r of `sides[i]`; ours is the first side."""
+
+    scenario: Scenario
+    sides: tuple[Side, ...]
+    runs: tuple[tuple[Outcome, ...], ...]
+
+    def values(self, side: int, metric: str) -> list[float] | None:
+        """The metric's values by round; None when this side does not measure it."""
+        runs = self.runs[side]
+        return [run.values[metric] for run in runs] if all(metric in run.values for run in runs) else None
+
+
+Tell = Callable[[str], None]
+"""Says one line of progress."""
+
+Runner = Callable[[int], Outcome]
+"""Measures one side in the round of that number."""
+
+
+def play(scenario: Scenario, ours: Side, options: Options, tell: Tell) -> Result:
+    """Start the servers of all sides, run every round, stop them. Raises BenchError."""
+    setup = Setup(
+        model=options.model,
+        threads=options.threads,
+        users=scenario.users,
+        context=scenario.context,
+        cells=scenario.cells,
+    )
+    tests = scenario.tests(options.scale)
+    sides = (ours, *scenario.rivals, *((LLAMA_BENCH,) if tests else ()))
+    with ExitStack() as stack:
+        runners: list[Runner] = []
+        for side in sides:
+            if side.kind == "llama-bench":
+                runners.append(partial(_run_llama_bench, options.binaries, setup, tests))
+                continue
+            tell(f"{scenario.name}: starting {side.label}")
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="reame-bench-")))
+            server = start(side, setup, binaries=options.binaries, scratch=scratch)
+            stack.callback(server.stop)
+            warm_up(server, scenario, options)
+            runners.append(partial(_run_server, server, scenario, options))
+        rounds = [_round(round_, scenario, sides, runners, options, tell) for round_ in range(options.rounds)]
+    return Result(scenario=scenario, sides=sides, runs=tuple(zip(*rounds, strict=True)))
+
+
+def _round(
+    round_: int,
+    scenario: Scenario,
+    sides: Sequence[Side],
+    runners: Sequence[Runner],
+    options: Options,
+    tell: Tell,
+) -> list[Outcome]:
+    outcomes = []
+    for side, run in zip(sides, runners, strict=True):
+        if options.quiet_wait_s:
+            wait_for_quiet(options.quiet_wait_s)
+        outcome = run(round_)
+        values = ", ".join(f"{name} {value:.4g}" for name, value in outcome.values.items())
+        noisy = "" if outcome.noise.is_quiet else f"  (others use {outcome.noise.others:.2f} cores)"
+        tell(f"{scenario.name} {round_ + 1}/{options.rounds} {side.label}: {values}{noisy}")
+        outcomes.append(outcome)
+    return outcomes
+
+
+def warm_up(server: Server, scenario: Scenario, options: Options) -> None:
+    prompts = Prompts(options.seed, scenario.name, WARM_UP)
+    server.resume()
+    Run(server.port, prompts, options.scale).ask(Part(body=completion(prompts.text(64), 8)))
+    server.rest()
+
+
+def _run_server(server: Server, scenario: Scenario, options: Options, round_: int) -> Outcome:
+    run = Run(server.port, Prompts(options.seed, scenario.name, round_), options.scale)
+    server.resume()
+    meter = Meter.now()
+    values = scenario.measure(run)
+    noise = meter.noise()
+    server.rest()
+    return Outcome(values=values, noise=noise, texts=tuple(run.texts), prompt_tokens=tuple(run.prompt_tokens))
+
+
+def _run_llama_bench(binaries: Path, setup: Setup, tests: Sequence[llama_bench.Test], _round: int) -> Outcome:
+    meter = Meter.now()
+    values = llama_bench.run(binaries, setup, tests)
+    return Outcome(values=values, noise=meter.noise())

@@ -1,0 +1,97 @@
+"""What a scenario is: what it shows, whom it favours, and how one run of it is measured on one server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import Factory, define, field, frozen
+
+from bench.client import Part, play
+from bench.errors import BenchError
+from bench.sides import LLAMA_SERVER, Side
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench.llama_bench import Test
+    from bench.prompts import Prompts
+    from bench.sse import Reply
+    from bench.stats import Better, Goal
+
+MOST_CACHED = 8
+"""Prompt tokens that a server may have had already (a BOS, a shared first word); more is a fault of the scenario."""
+
+
+@frozen(kw_only=True)
+class Metric:
+    """One number that a run gives. `name` is its key in the JSON; `title` and `unit` are for people."""
+
+    name: str
+    title: str
+    unit: str
+    better: Better = "higher"
+    goals: tuple[Goal, ...] = ()
+
+
+@frozen(kw_only=True)
+class Scale:
+    """How much work a run is: full, or quick for minutes."""
+
+    answer_tokens: int = 128
+    long_prompt: int = 2000
+    short_prompt: int = 512
+
+
+FULL = Scale()
+QUICK = Scale(answer_tokens=64, long_prompt=1000, short_prompt=256)
+
+
+@define
+class Run:
+    """One run on one server: asks, and remembers what proves that both sides did the same work."""
+
+    port: int
+    prompts: Prompts
+    scale: Scale
+    texts: list[str] = field(factory=list)
+    prompt_tokens: list[int] = field(factory=list)
+
+    def ask(self, *parts: Part) -> list[Reply]:
+        """Play `parts`; raises BenchError when a prompt came from a cache, for then its time says nothing."""
+        replies = play(self.port, parts)
+        for reply in replies:
+            if reply.cached_tokens > MOST_CACHED:
+                raise BenchError(f"{reply.cached_tokens} tokens of a new prompt came from a cache: not a cold run")
+            if reply.ended is not None:
+                self.texts.append(reply.text)
+                self.prompt_tokens.append(reply.prompt_tokens)
+        return replies
+
+
+def completion(prompt: str, max_tokens: int) -> dict[str, Any]:
+    """The body that every side gets: plain continuation of `prompt`, greedy, streamed, with the counts at its end."""
+    return {
+        "model": "default",
+        "prompt": prompt,
+        "max_tokens": max_tokens,
+        "temperature": 0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+@frozen(kw_only=True)
+class Scenario:
+    """`measure` returns a value for each of `metrics`. `tests`: the same metrics by llama-bench, if it can tell."""
+
+    name: str
+    title: str
+    shows: str
+    favours: str
+    metrics: tuple[Metric, ...]
+    measure: Callable[[Run], dict[str, float]]
+    users: int = 1
+    context: int = 4096
+    cells: int = 8192
+    rivals: tuple[Side, ...] = (LLAMA_SERVER,)
+    tests: Callable[[Scale], tuple[Test, ...]] = Factory(lambda: lambda _scale: ())

@@ -1,0 +1,190 @@
+"""The sides of a comparison: how each server is started, rested while the other one runs, and stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import tomli_w
+from attrs import define, frozen
+
+from bench.errors import BenchError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+START_S = 300.0
+"""Longest wait for a server to be ready; a first start of Reame tries the model in a canary process before."""
+STOP_S = 20.0
+
+
+@frozen(kw_only=True)
+class Setup:
+    """What every side gets alike. `context`: tokens of one request; `cells`: KV cache for all `users` together."""
+
+    model: Path
+    threads: int
+    users: int = 1
+    context: int = 4096
+    cells: int = 8192
+    kv_type: str = "q8_0"
+
+
+@frozen
+class Side:
+    """One column of a table. `args` and `env` are added to the command and the environment of its kind."""
+
+    label: str
+    kind: Literal["reame", "llama-server", "llama-bench"]
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+
+
+REAME = Side("Reame", "reame")
+LLAMA_SERVER = Side("llama-server", "llama-server")
+LLAMA_BENCH = Side("llama-bench", "llama-bench")
+
+
+def llama_server_command(binaries: Path, setup: Setup, side: Side, port: int) -> list[str]:
+    """As its documentation advises for chat on a CPU: flash attention, one KV pool for all slots, continuous batching.
+
+    Warm-up and continuous batching are on by default. The cache of old prompts in RAM is off where a scenario has one
+    slot: no prompt comes twice, so it could only cost copies; with several slots it also clears idle ones, and stays.
+    """
+    cache = ["--cache-ram", "0"] if setup.users == 1 else []
+    return [
+        *(str(binaries / "llama-server"), "--model", str(setup.model), "--port", str(port), "--offline", "--no-ui"),
+        *("--threads", str(setup.threads), "--ctx-size", str(setup.cells), "--parallel", str(setup.users)),
+        *("--kv-unified", "--flash-attn", "on", "--cache-type-k", setup.kv_type, "--cache-type-v", setup.kv_type),
+        *cache,
+        *side.args,
+    ]
+
+
+def reame_config(setup: Setup, port: int) -> dict[str, dict[str, object]]:
+    """What Reame's TOML says; all else is left at its defaults, the same in every scenario."""
+    return {
+        "model": {"path": str(setup.model)},
+        "engine": {
+            "threads": setup.threads,
+            "context": setup.context,
+            "cells": setup.cells,
+            "kv_type": setup.kv_type,
+        },
+        "server": {"port": port},
+    }
+
+
+@define(eq=False)
+class Server:
+    """A running server of one side. Rests (SIGSTOP) from the start: nobody is another one's noise."""
+
+    side: Side
+    port: int
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def rest(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def stop(self) -> None:
+        """SIGTERM, then SIGKILL after `STOP_S`; returns when it has ended."""
+        if self.process.poll() is None:
+            self._signal(signal.SIGCONT)
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self._signal(signal.SIGKILL)
+                self.process.wait()
+
+    def _signal(self, number: signal.Signals) -> None:
+        """To the whole process group, which holds the server and what it started."""
+        if self.process.poll() is not None:
+            raise BenchError(f"{self.side.label} ended with status {self.process.returncode}: {last_words(self.log)}")
+        os.killpg(self.process.pid, number)
+
+
+def start(side: Side, setup: Setup, *, binaries: Path, scratch: Path) -> Server:
+    """Start the server of `side`, wait until its /health answers 200, and let it rest.
+
+    `scratch`: an empty directory for its log, its configuration and whatever it keeps on disk (nothing is inherited
+    from another run). Raises BenchError, with the end of the server's log, when it does not become ready.
+    """
+    port, log = free_port(), scratch / "log"
+    if side.kind == "reame":
+        (scratch / "reame.toml").write_text(tomli_w.dumps(reame_config(setup, port)))
+        command = [str(Path(sys.executable).parent / "reame"), "serve", "--config", str(scratch / "reame.toml")]
+        command += side.args
+    else:
+        command = llama_server_command(binaries, setup, side, port)
+    server = Server(side, port, _spawn(command, side.env, scratch, log), log)
+    try:
+        _wait_until_ready(server)
+    except BaseException:
+        server.stop()
+        raise
+    server.rest()
+    return server
+
+
+def _spawn(
+    command: Sequence[str], extra: Sequence[tuple[str, str]], scratch: Path, log: Path
+) -> subprocess.Popen[bytes]:
+    env: Mapping[str, str] = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("REAME_", "LLAMA_ARG_"))},
+        **{f"XDG_{kind}_HOME": str(scratch / kind.lower()) for kind in ("CACHE", "STATE", "DATA")},
+        **dict(extra),
+    }
+    try:
+        with log.open("wb") as out:
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=env, process_group=0
+            )
+    except OSError as error:
+        raise BenchError(f"cannot start {command[0]}: {error.strerror}") from error
+
+
+def _wait_until_ready(server: Server) -> None:
+    give_up = time.monotonic() + START_S
+    while time.monotonic() < give_up:
+        if server.process.poll() is not None:
+            break
+        if _health(server.port) == 200:
+            return
+        time.sleep(0.1)
+    raise BenchError(f"{server.side.label} did not become ready: {last_words(server.log)}")
+
+
+def _health(port: int) -> int:
+    """The status of GET /health; 0 while nothing listens."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status
+    except (OSError, HTTPException):
+        return 0
+    finally:
+        connection.close()
+
+
+def last_words(log: Path, lines: int = 5) -> str:
+    text = log.read_text(errors="replace").strip().splitlines()
+    return " | ".join(text[-lines:]) or "it printed nothing"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

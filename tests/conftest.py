@@ -1,0 +1,27 @@
+"""What all tests share: the real small model, which the suite fetches by itself and cannot do without."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from reame.catalog import resolve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODEL = "smollm2-135m"
+
+
+@pytest.fixture(scope="session")
+def model_path() -> Path:
+    """The GGUF of SmolLM2-135M-Instruct, pulled when it is not there. No model, no green suite."""
+    done = subprocess.run(
+        [sys.executable, "-m", "reame", "pull", MODEL], capture_output=True, text=True, check=False, timeout=600
+    )
+    if done.returncode:
+        pytest.fail(f"the test model cannot be had: {done.stderr.strip()}", pytrace=False)
+    return resolve(MODEL)
