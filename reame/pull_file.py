@@ -180,6 +180,8 @@ class Part:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+        if not self.size:
+            self.discard()
 
 
 def leftovers(target: Path) -> list[Path]:

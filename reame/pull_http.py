@@ -169,7 +169,7 @@ def _described(answer: Answer) -> tuple[Identity, int]:
 def _reason(why: Exception) -> str:
     if isinstance(why, httpx2.TimeoutException):
         return "no answer in time"
-    text = str(why)
+    text = re.sub(r"^\[Errno -?\d+\] ", "", str(why))
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return "its certificate is not trusted; behind an inspecting proxy set SSL_CERT_FILE"
     return text or type(why).__name__

@@ -11,7 +11,7 @@ from quart import Response, g, request
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
-from reame.api.auth import authenticate
+from reame.api.auth import Keyring
 from reame.api.cors import allow_origins
 from reame.api.errors import error_headers, error_object, from_status
 from reame.api.exchange import Exchange, Request
@@ -22,8 +22,8 @@ from reame.errors import RequestError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reame.api.auth import ApiKey
     from reame.config import Config, SamplingConfig
+    from reame.config_keys import ApiKey
     from reame.runtime.intake import Intake
     from reame.runtime.metrics import Metrics
 
@@ -45,7 +45,7 @@ def create_app(config: Config, intake: Intake, metrics: Metrics, keys: Sequence[
     app.config["MAX_CONTENT_LENGTH"] = config.server.max_body_mb << 20
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S
     allow_origins(app, config.server.cors_origins)
-    _ask_for_keys(app, keys)
+    _ask_for_keys(app, Keyring(keys))
     Routes(config, intake, metrics, _sampling(config.sampling), trio.CapacityLimiter(1)).add_to(app)
     _answer_errors(app)
     return app
@@ -56,10 +56,10 @@ def _sampling(defaults: SamplingConfig) -> Sampling:
     return Sampling(**{name: value for name, value in asdict(defaults).items() if name in known})
 
 
-def _ask_for_keys(app: Application, keys: Sequence[ApiKey]) -> None:
+def _ask_for_keys(app: Application, keys: Keyring) -> None:
     async def check() -> None:
         open_to_all = request.path == "/health" or request.method == "OPTIONS"
-        g.key = "" if open_to_all else authenticate(request.headers.get("Authorization"), keys)
+        g.key = "" if open_to_all else keys.name_of(request.headers.get("Authorization"))
 
     app.before_request(check)
 

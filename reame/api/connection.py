@@ -7,6 +7,7 @@ when it has been answered (413, 401) gets a moment to read the answer: closing a
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 from typing import TYPE_CHECKING
@@ -59,19 +60,29 @@ class Connection(TCPServer):
             await super().protocol_send(event)
 
     async def _write(self, data: bytes) -> None:
+        """At once where the kernel has room, as nearly always; else within the time limit, whoever is cancelled."""
+        sent = 0 if self.send_lock.locked() else self._write_now(data)
+        if sent == len(data):
+            return
         async with self.send_lock:
             try:
                 with trio.CancelScope(shield=True) as scope:
-                    sent = 0
                     while sent < len(data):
                         scope.deadline = trio.current_time() + self._write_timeout_s
-                        sent += await self._socket.send(data[sent:] if sent else data)
+                        sent += await self._socket.send(data[sent:])
             except (OSError, trio.ClosedResourceError):
                 await self.protocol.handle(Closed())
             else:
                 if scope.cancelled_caught:
                     self.abort()
                     await self.protocol.handle(Closed())
+
+    def _write_now(self, data: bytes) -> int:
+        """Bytes that the kernel took without waiting; a fault shows when the rest is sent."""
+        try:
+            return os.write(self._socket.fileno(), data)
+        except OSError:
+            return 0
 
     async def _read_data(self) -> None:
         try:

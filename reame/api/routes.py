@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from reame.core.request import Sampling
     from reame.runtime.intake import Intake, ServedModel
     from reame.runtime.metrics import Metrics
-    from reame.runtime.replies import Replies
 
 LARGE_BODY = 1 << 16
 """Bytes above which a body is parsed in a thread: megabytes take long enough to hold up other people's streams."""
@@ -95,7 +94,7 @@ class Routes:
     async def _answer(self, read: Callable[[bytes, Limits], Wanted]) -> Response:
         if request.mimetype != "application/json":
             raise RequestError("Send the body as JSON, with the header `Content-Type: application/json`.", status=415)
-        raw: bytes = await request.get_data(False, False, False)
+        raw: bytes = await request.get_data(cache=False, as_text=False, parse_form_data=False)
         wanted = await self._read(read, raw)
         self._check_model(wanted.model)
         if wanted.stream:
@@ -104,13 +103,13 @@ class Routes:
             reply = Reply(wanted)
             async for index, event in replies:
                 reply.take(index, event)
-            body = reply.whole(self._head(replies), replies.prompt_tokens)
+            body = reply.whole(self._head(replies.request_id), replies.prompt_tokens)
         return json_response(body, headers={"X-Request-Id": replies.request_id})
 
     async def _stream(self, wanted: Wanted) -> Response:
         held = cast("Request", request).held
         replies = await held.enter_async_context(self.intake.open(wanted.call, key=g.key, namespace=g.key))
-        chunks = Chunks(wanted, self._head(replies))
+        chunks = Chunks(wanted, self._head(replies.request_id))
         body = EventStream(replies, chunks, held, keep_alive_s=self.config.server.keep_alive_s)
         return Response(body, headers={**HEADERS, "X-Request-Id": replies.request_id})
 
@@ -155,10 +154,10 @@ class Routes:
             "max_model_len": served.context,
         }
 
-    def _head(self, replies: Replies) -> Head:
+    def _head(self, request_id: str) -> Head:
         model = self.intake.model
         return Head(
-            id=replies.request_id,
+            id=request_id,
             created=int(time.time()),
             model=self.intake.model_id,
             fingerprint="" if model is None else model.fingerprint,

@@ -1,7 +1,7 @@
 """The messages of a conversation, checked and brought to the form that chat templates read. Pure.
 
-Out come dicts with `role` and `content` (always text), and where they were given `name`, `reasoning_content`, `tool_calls`
-and `tool_call_id`; `developer` has become `system`. A history with tool calls is fine, a broken
+Out come dicts with `role` and `content` (always text), and where they were given with `name`, `reasoning_content`,
+`tool_calls` and `tool_call_id`. The role `developer` has become `system`. A history with tool calls is fine, a broken
 one is not.
 """
 

@@ -6,7 +6,7 @@ No scope is open across two items: each `__anext__` is whole in itself. Leaving 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 from quart.wrappers.response import ResponseBody
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from reame.api.chunks import Chunks
-    from reame.runtime.replies import Replies
+    from reame.core.events import Event
 
 HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -28,6 +28,15 @@ HEADERS = {
     "X-Accel-Buffering": "no",
 }
 _log = logging.getLogger(__name__)
+
+
+class Replies(Protocol):
+    """What a stream needs of the runtime: events as they come. A wait that is cancelled loses none."""
+
+    num_choices: int
+    prompt_tokens: int
+
+    async def __anext__(self) -> tuple[int, Event]: ...
 
 
 class EventStream(ResponseBody):

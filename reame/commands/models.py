@@ -1,15 +1,15 @@
 """`reame pull`, `reame list` and `reame rm`: the models on this machine and those it could have."""
 
 import json
+import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import Annotated, Any
 
 import cyclopts
 import trio
 from attrs import frozen
-from rich.console import Console
-from rich.table import Table
 
 from reame.catalog import (
     CATALOG,
@@ -30,8 +30,10 @@ PIPE_WIDTH = 200  # columns of a table that no terminal limits
 
 Wanted = Annotated[str, cyclopts.Parameter(help="A name from `reame list`, or hf:owner/repository/file.gguf.")]
 Removed = Annotated[str, cyclopts.Parameter(help="The name of an installed model, exactly as `reame list` shows it.")]
-AsJson = Annotated[bool, cyclopts.Parameter(name="--json", negative=(), help="For programs: a JSON array.")]
-Yes = Annotated[bool, cyclopts.Parameter(name=["--yes", "-y"], negative=(), help="Do not ask.")]
+AsJson = Annotated[
+    bool, cyclopts.Parameter(name="--json", negative=(), show_default=False, help="For programs: a JSON array.")
+]
+Yes = Annotated[bool, cyclopts.Parameter(name=["--yes", "-y"], negative=(), show_default=False, help="Do not ask.")]
 
 
 def register(app: cyclopts.App) -> None:
@@ -139,30 +141,38 @@ def _rows(directory: Path) -> list[Row]:
 
 
 def _print_tables(rows: list[Row], directory: Path) -> None:
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH
     here = [row for row in rows if row.path is not None]
-    if here:
-        console.print(_table(f"Installed in {directory}", here))
-    else:
-        console.print(f"No model is installed in {directory}: reame pull {DEFAULT_MODEL}", markup=False)
     rest = [row for row in rows if row.path is None]
+    print(f"Installed in {directory}:" if here else f"No model is installed in {directory}: reame pull {DEFAULT_MODEL}")
+    print(*_table(here, width), sep="\n")
     if rest:
-        console.print(_table("Catalogue: reame pull NAME", rest))
+        print("In the catalogue, for `reame pull NAME`:")
+        print(*_table(rest, width), sep="\n")
 
 
-def _table(title: str, rows: list[Row]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading, right in (("Name", 0), ("Size", 1), ("RAM", 1), ("Context", 1), ("Weights", 0), ("Licence", 0)):
-        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
-    table.add_column("Advice", overflow="fold")
-    for row in rows:
-        known = row.known
-        facts = ("", "", "", "", "")
-        if known:
-            ram, context = bytes_text(known.ram), str(known.context)
-            facts = (ram, context, known.source.quantisation, known.licence, known.advice)
-        table.add_row(row.name, row.size_text, *facts)
-    return table
+def _table(rows: list[Row], width: int) -> list[str]:
+    """The lines of a table and an empty one; advice that does not fit beside its model goes below it."""
+    cells = [("Name", "Size", "RAM", "Context", "Weights", "Licence"), *map(_facts, rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    advice = ["", *(row.known.advice if row.known else "" for row in rows)]
+    lines = []
+    for facts, text in zip(cells, advice, strict=True) if rows else ():
+        aligned = zip(facts, widths, "<>>><<", strict=True)
+        line = "  ".join(f"{fact:{side}{size}}" for fact, size, side in aligned)
+        if len(line) + 2 + len(text) <= width:
+            lines.append(f"{line}  {text}".rstrip())
+        else:
+            lines += [line.rstrip(), *textwrap.wrap(text, width, initial_indent="    ", subsequent_indent="    ")]
+    return [*lines, ""]
+
+
+def _facts(row: Row) -> tuple[str, str, str, str, str, str]:
+    known = row.known
+    if known is None:
+        return (row.name, row.size_text, "", "", "", "")
+    context = f"{known.context // 1024}k"
+    return (row.name, row.size_text, bytes_text(known.ram), context, known.source.quantisation, known.licence)
 
 
 def _size(path: Path) -> int:

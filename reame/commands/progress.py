@@ -61,12 +61,12 @@ class Lines:
     _name: str = ""
     _total: int | None = None
     _done: int = 0
-    _from: int = 0
+    _start: int = 0
     _since: float = 0.0
     _next: float = 0.0
 
     def begin(self, name: str, *, total: int | None, done: int) -> None:
-        self._name, self._total, self._done, self._from = name, total, done, done
+        self._name, self._total, self._done, self._start = name, total, done, done
         self._since = time.monotonic()
         step = self._step()
         self._next = (done // step + 1) * step
@@ -87,7 +87,7 @@ class Lines:
         return max(self._total * LINE_STEP, 1.0) if self._total else LINE_BYTES
 
     def _status(self) -> str:
-        rate = (self._done - self._from) / max(time.monotonic() - self._since, 1e-3)
+        rate = (self._done - self._start) / max(time.monotonic() - self._since, 1e-3)
         if not self._total:
             return f"{bytes_text(self._done)}, {bytes_text(rate)}/s"
         left = max(self._total - self._done, 0) / max(rate, 1.0)

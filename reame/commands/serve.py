@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import cyclopts
 
 from reame.api.app import create_app
 from reame.api.server import serve as serve_http
 from reame.catalog import resolve
+from reame.config import Config
 from reame.config_keys import load_api_keys
 from reame.config_load import load_config
 from reame.runtime import logs
 from reame.runtime.daemon import Daemon
 from reame.runtime.intake import Intake
 from reame.runtime.metrics import Metrics
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from reame.config import Config
 
 
 async def serve(

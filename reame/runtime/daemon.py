@@ -1,7 +1,7 @@
 """The daemon: one nursery with the front (HTTP), the decode loop and the signal watcher.
 
-Order of the end: no new requests; the front lets the running ones finish; the job channel closes; the decode loop ends; the
-engine is closed in its own thread; the thread ends.
+Order of the end: no new requests; the front lets the running ones finish; the job channel closes; the decode loop
+ends; the engine is closed in its own thread; the thread ends.
 """
 
 from __future__ import annotations
@@ -102,8 +102,7 @@ class Daemon:
             options = await trio.to_thread.run_sync(
                 partial(try_out, self._config, self._path, options), abandon_on_cancel=True
             )
-            load = partial(LlamaEngine, self._path, options, on_progress=self._progress)
-            engine: Engine = await thread.call(load)
+            engine = await thread.call(partial(LlamaEngine, self._path, options, on_progress=self._progress))
         except ModelError:
             if self._stopping.is_set():
                 return None

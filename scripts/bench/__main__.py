@@ -24,7 +24,8 @@ from reame.catalog import resolve
 from reame.errors import ReameError
 
 ROOT = Path(__file__).resolve().parents[2]
-SAY = Console(stderr=True, highlight=False)
+WIDTH = 118
+SAY = Console(stderr=True, highlight=False, soft_wrap=True)
 
 app = App(
     name="scripts/bench/run",
@@ -107,7 +108,7 @@ def run(options: Options, names: tuple[str, ...], *, same: bool, json: Path | No
     }
     SAY.print(", ".join(f"{name} {value}" for name, value in facts.items()))
     ours = evolve(LLAMA_SERVER, label="llama-server (A)") if same else REAME
-    out = Console()
+    out = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     results: list[Result] = []
     for scenario in SCENARIOS:
         if scenario.name not in names:

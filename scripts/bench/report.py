@@ -7,6 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from attrs import asdict
+from rich import box
 from rich.table import Table
 
 from bench.noise import QUIET_CORES
@@ -27,9 +28,11 @@ def table(result: Result, model: str) -> Table:
         caption="\n".join(notes(result)),
         title_justify="left",
         caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
     )
     for name in ("", "side", "median (min - max)", f"{result.sides[0].label} is better by", "goal"):
-        drawn.add_column(name)
+        drawn.add_column(name, overflow="fold")
     for metric in scenario.metrics:
         for row in rows(result, metric, model):
             drawn.add_row(*row)
