@@ -96,7 +96,7 @@ def parse_hub(spec: str) -> HubFile:
     """`hf:owner/repository/[folder/]file.gguf`, of a split model the first. ModelError when it is anything else."""
     match = _HUB.fullmatch(spec)
     if match is None or ".." in spec.split("/"):
-        raise ModelError(f'"{spec}" is not of the form hf:owner/repository/file.gguf')
+        raise ModelError(f"{spec!r} is not of the form hf:owner/repository/file.gguf")
     return HubFile(match["repo"], str(split_parts(PurePosixPath(match["file"]))[0]))
 
 
@@ -107,9 +107,9 @@ def identify(spec: str, directory: Path) -> Named:
         path = directory / _local_name(source)
         return Named(_stem(path), path, source)
     if spec.endswith(".gguf") or os.sep in spec:
-        path = Path(spec).expanduser()
+        path = Path(os.path.expanduser(spec))
         inside = directory / spec
-        return Named(_stem(path), inside if not path.exists() and inside.exists() else path, None)
+        return Named(_stem(path), inside if not os.path.exists(path) and os.path.exists(inside) else path, None)
     here = installed(directory)
     name = _complete(spec, here)
     known = entry(name)
@@ -122,7 +122,7 @@ def resolve(spec: str, directory: Path | None = None) -> Path:
     """The GGUF file that `spec` means (of a split model the first), checked to be one. ModelError says what to do."""
     directory = models_dir() if directory is None else directory
     named = identify(spec, directory)
-    if named.source is not None and not named.path.exists():
+    if named.source is not None and not os.path.exists(named.path):
         where = "is in the catalogue but not in" if entry(named.name) else "is not in"
         raise ModelError(f"{named.name} {where} {directory}: run `reame pull {spec}`")
     check_gguf(named.path)
@@ -138,10 +138,11 @@ def check_gguf(path: Path) -> None:
         try:
             with part.open("rb") as file:
                 magic = file.read(4)
-        except OSError as error:
-            raise ModelError(f"cannot read the model {part}: {error.strerror}{_hub_hint(part)}") from None
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            why = getattr(error, "strerror", None) or error
+            raise ModelError(f"cannot read the model {str(part)!r}: {why}{_hub_hint(part)}") from None
         if magic != b"GGUF":
-            raise ModelError(f"{part} is not a GGUF file: give one, or a name that `reame list` shows")
+            raise ModelError(f"{str(part)!r} is not a GGUF file: give one, or a name that `reame list` shows")
 
 
 def _complete(spec: str, here: Iterable[str]) -> str:
@@ -155,16 +156,17 @@ def _complete(spec: str, here: Iterable[str]) -> str:
     if len(matches) == 1:
         return matches[0]
     if matches:
-        raise ModelError(f'"{spec}" could be {", ".join(matches)}: give more of the name')
+        raise ModelError(f"{spec!r} could be {', '.join(matches)}: give more of the name")
     close = difflib.get_close_matches(folded, names, n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(close)}?" if close else "`reame list` shows the names, a path ends in .gguf"
-    raise ModelError(f'no model is called "{spec}": {hint}')
+    raise ModelError(f"no model is called {spec!r}: {hint}")
 
 
 def _hub_hint(path: Path) -> str:
     """For a missing relative path of the form owner/repository[/file], which people copy from the hub's pages."""
-    looks_like_hub = not path.is_absolute() and len(path.parts) > 1 and not path.parent.exists()
-    return f" (a file of Hugging Face is written hf:{path.as_posix()})" if looks_like_hub else ""
+    text = path.as_posix()
+    looks_like_hub = re.fullmatch(r"[\w.-]+(/[\w.+-]+)+", text, re.ASCII) and not os.path.exists(path.parent)
+    return f" (a file of Hugging Face is written hf:{text})" if looks_like_hub else ""
 
 
 def _local_name(source: HubFile) -> str:

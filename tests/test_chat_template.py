@@ -45,7 +45,7 @@ def test_qwen_with_a_system_text_and_history() -> None:
 def test_qwen_shows_tools_as_plain_json_and_arguments_as_an_object() -> None:
     tools = [{"type": "function", "function": {"name": "say", "description": "<é> & 'so'"}}]
     call = {"id": "1", "type": "function", "function": {"name": "say", "arguments": '{"text": "è"}'}}
-    messages = (
+    messages: tuple[dict[str, Any], ...] = (
         {"role": "user", "content": "Say è"},
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "content": "done", "tool_call_id": "1"},
@@ -104,6 +104,28 @@ def test_what_no_shape_can_mend_is_refused_in_the_template_s_own_words() -> None
     assert (caught.value.status, caught.value.param) == (400, "messages")
 
 
+def test_the_first_refusal_is_told_not_that_of_the_last_try() -> None:
+    with pytest.raises(RequestError, match=r"refuses these messages: System role not supported"):
+        template("gemma").render(chat(("system", "S"), ("assistant", "Hello"), ("user", "Hi")))
+
+
+def test_tool_calls_and_their_answers_are_never_joined() -> None:
+    alternating = ChatTemplate(
+        "{% for m in messages %}{% if loop.previtem and m.role == loop.previtem.role == 'user' %}"
+        "{{ raise_exception('alternate') }}{% endif %}"
+        "({{ m.role }} {{ m.content }}{{ m.tool_calls | tojson if m.tool_calls }}){% endfor %}"
+    )
+    call = [{"function": {"name": "f", "arguments": "{}"}}]
+    messages: tuple[dict[str, Any], ...] = (
+        *({"role": "user", "content": text} for text in "ab"),
+        *({"role": "assistant", "content": text, "tool_calls": call} for text in "cd"),
+        *({"role": "tool", "content": text} for text in "ef"),
+        {"role": "assistant", "content": "g"},
+    )
+    shown = alternating.render(Chat(messages=messages)).replace('[{"function": {"name": "f", "arguments": {}}}]', "*")
+    assert shown == "(user a\n\nb)(assistant c*)(assistant d*)(tool e)(tool f)(assistant g)"
+
+
 @pytest.mark.parametrize("name", ["smollm2", "qwen2.5-coder", "llama3", "gemma", "mistral"])
 def test_no_content_is_an_empty_text(name: str) -> None:
     messages = ({"role": "user", "content": "Hi"}, {"role": "assistant", "content": None}, {"role": "user"})
@@ -140,6 +162,11 @@ def test_a_continued_answer_stays_open_and_ends_with_its_content(name: str, begu
 def test_any_beginning_can_be_continued(begun: str, name: str) -> None:
     rendered = template(name).render(chat(("user", "Tell"), ("assistant", begun), continue_last=True))
     assert rendered.endswith(CONTINUED[name] + begun)
+
+
+def test_a_text_that_is_shown_twice_is_cut_at_its_end() -> None:
+    twice = ChatTemplate("{{ messages[-1].content }}/{{ messages[-1].content }}.")
+    assert twice.render(chat(("user", "a"), ("assistant", "b"), continue_last=True)).endswith("/b")
 
 
 def test_only_the_assistant_is_continued() -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
+from reame.core.compaction import Segment
 from reame.core.request import Sampling
 from reame.engine.base import Engine, Row
 from reame.engine.fake import FakeEngine
 from reame.engine.llama import LlamaEngine, LlamaOptions
-from reame.errors import EngineError, ModelError
+from reame.errors import EngineError
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from collections.abc import Iterator
 
 GREEDY, SEEDED = Sampling(temperature=0), Sampling(temperature=0.8, seed=11)
 CELLS, SEQS, ROWS = 512, 4, 64
@@ -33,14 +36,19 @@ def opened(request: pytest.FixtureRequest) -> Iterator[Engine]:
 @pytest.fixture
 def engine(opened: Engine) -> Iterator[Engine]:
     yield opened
-    for seq in range(opened.num_seqs):
-        opened.trim(seq, 0)
+    wipe(opened)
 
 
 @pytest.fixture
 def prompt(engine: Engine) -> list[int]:
     text = "the river runs past the old mill and the boat waits for the captain of the red ship"
     return engine.vocabulary.tokenize(text, add_special=True, parse_special=False)
+
+
+def wipe(engine: Engine) -> None:
+    for seq in range(engine.num_seqs):
+        engine.trim(seq, 0)
+    engine.compact(())
 
 
 def prefill(engine: Engine, seq: int, tokens: list[int], *, chunk: int = ROWS) -> int:
@@ -70,7 +78,7 @@ def generate(engine: Engine, seq: int, row: int, count: int, sampling: Sampling,
 
 def plain(engine: Engine, prompt: list[int], count: int, sampling: Sampling) -> list[int]:
     drawn = generate(engine, 0, prefill(engine, 0, prompt), count, sampling, prompt)
-    engine.trim(0, 0)
+    wipe(engine)
     return drawn
 
 
@@ -122,9 +130,44 @@ def test_more_tokens_than_cells_is_an_engine_error_and_passes(engine: Engine, pr
     prefill(engine, 0, filler)
     with pytest.raises(EngineError):
         engine.decode([Row(prompt[0], 0, 1, True)])
-    engine.trim(0, 0)
-    engine.trim(1, 0)
+    wipe(engine)
     assert plain(engine, prompt, 8, GREEDY) == expected
+
+
+def test_garbage_is_not_written_again_before_a_compaction(engine: Engine, prompt: list[int]) -> None:
+    filler = (prompt * (CELLS // len(prompt) + 1))[: CELLS - 5]
+    prefill(engine, 0, filler)
+    engine.trim(0, 0)
+    prefill(engine, 1, prompt[:5])
+    with pytest.raises(EngineError):
+        engine.decode([Row(prompt[5], 5, 1, True)])
+    wipe(engine)
+    prefill(engine, 1, filler)
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, SEEDED])
+def test_a_compaction_keeps_what_is_held(engine: Engine, prompt: list[int], sampling: Sampling) -> None:
+    """Two sequences with a common prefix, garbage before, between and behind their cells."""
+    expected = plain(engine, prompt, 20, sampling)
+    prefill(engine, 3, prompt[3:9])
+    prefill(engine, 0, prompt[:9])
+    engine.copy(0, 1, 9)
+    prefill(engine, 3, prompt[:4])
+    prefill(engine, 0, prompt[9:12])
+    prefill(engine, 1, prompt[2:6])
+    engine.trim(3, 0)
+    engine.trim(1, 11)
+    engine.compact((
+        Segment((0, 1), 0, tuple(range(6, 15))),
+        Segment((0,), 9, tuple(range(19, 22))),
+        Segment((1,), 9, tuple(range(22, 24))),
+    ))  # fmt: skip
+    assert [engine.length(seq) for seq in range(4)] == [12, 11, 0, 0]
+    row = prefill(engine, 0, prompt[12:])
+    assert generate(engine, 0, row, 20, sampling, prompt) == expected
+    engine.trim(1, 9)
+    row = prefill(engine, 1, prompt[9:])
+    assert generate(engine, 1, row, 20, sampling, prompt) == expected
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, SEEDED])
@@ -193,65 +236,3 @@ def test_threads_can_change_between_steps(engine: Engine, prompt: list[int]) -> 
     engine.set_threads(1, 1)
     assert plain(engine, prompt, 6, GREEDY) == expected
     engine.set_threads(2, 2)
-
-
-class TestLlamaOnly:
-    """What the fake cannot show."""
-
-    @pytest.fixture(scope="class")
-    def llama(self, model_path: Path) -> Iterator[LlamaEngine]:
-        engine = LlamaEngine(model_path, LlamaOptions(num_cells=256, num_seqs=2, max_rows=32, threads=2))
-        yield engine
-        engine.close()
-
-    def first_token(self, llama: LlamaEngine, sampling: Sampling, text: str = "The capital of France is") -> str:
-        prompt = llama.vocabulary.tokenize(text, add_special=True, parse_special=False)
-        drawn = plain(llama, prompt, 1, sampling)
-        return llama.vocabulary.piece(drawn[0]).decode()
-
-    def test_the_model_speaks(self, llama: LlamaEngine) -> None:
-        assert self.first_token(llama, GREEDY) == " Paris"
-
-    def test_logit_bias_bans_and_forces(self, llama: LlamaEngine) -> None:
-        (paris,) = llama.vocabulary.tokenize(" Paris", add_special=False, parse_special=False)
-        (rome,) = llama.vocabulary.tokenize(" Rome", add_special=False, parse_special=False)
-        for heat in (0, 1.0):
-            ban = Sampling(temperature=heat, seed=1, logit_bias=((paris, -100.0),))
-            assert self.first_token(llama, ban) != " Paris"
-            force = Sampling(temperature=heat, seed=1, logit_bias=((rome, 100.0),))
-            assert self.first_token(llama, force) == " Rome"
-
-    def test_penalties_change_repetition(self, llama: LlamaEngine) -> None:
-        prompt = llama.vocabulary.tokenize("one two one two one two one", add_special=True, parse_special=False)
-        free = plain(llama, prompt, 12, GREEDY)
-        for kind in ("repeat_penalty", "presence_penalty", "frequency_penalty"):
-            held = plain(llama, prompt, 12, Sampling(temperature=0, **{kind: 1.9}))
-            assert held != free
-            assert len(set(held)) > len(set(free)), kind
-
-    def test_the_probabilities_of_all_tokens_sum_to_one(self, llama: LlamaEngine) -> None:
-        prompt = llama.vocabulary.tokenize("Hello", add_special=True, parse_special=False)
-        row = prefill(llama, 0, prompt)
-        _, top = llama.logprobs(row, 0, llama.info.vocab_size - 1)
-        assert math.isclose(sum(math.exp(p) for _, p in top), 1.0, rel_tol=1e-3)
-        llama.trim(0, 0)
-
-    @pytest.mark.parametrize("content", [b"", b"GGUF", b"no model at all" * 100])
-    def test_a_file_that_is_no_model_is_refused_in_a_line(self, tmp_path: Path, content: bytes) -> None:
-        path = tmp_path / "broken.gguf"
-        path.write_bytes(content)
-        with pytest.raises(ModelError) as caught:
-            LlamaEngine(path, LlamaOptions())
-        assert "broken.gguf" in str(caught.value)
-        assert "\n" not in str(caught.value)
-
-    def test_progress_is_told_and_can_stop_the_load(self, model_path: Path) -> None:
-        shares: list[float] = []
-
-        def go_on(answer: bool) -> Callable[[float], bool]:
-            return lambda share: (shares.append(share), answer)[1]
-
-        LlamaEngine(model_path, LlamaOptions(num_cells=256), on_progress=go_on(True)).close()
-        assert shares[-1] == 1.0
-        with pytest.raises(ModelError):
-            LlamaEngine(model_path, LlamaOptions(), on_progress=go_on(False))

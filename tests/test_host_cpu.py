@@ -118,10 +118,10 @@ def test_docker_on_v1_mounts_its_own_cgroup_as_the_top(tmp_path: Path) -> None:
     root = tree(
         tmp_path,
         {
-            "proc/self/cgroup": "3:cpu:/docker/f00d\n",
+            "proc/self/cgroup": "3:cpu:/docker/f00d/job\n",
             "proc/self/mountinfo": "33 31 0:30 /docker/f00d /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu\n",
-            "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "250000",
-            "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000",
+            "sys/fs/cgroup/cpu/job/cpu.cfs_quota_us": "250000",
+            "sys/fs/cgroup/cpu/job/cpu.cfs_period_us": "100000",
         },
     )
     assert usable_cores(root) == 2.5
@@ -183,6 +183,11 @@ def test_big_and_little_of_arm_by_capacity(tmp_path: Path) -> None:
     capacity = dict(enumerate([446] * 4 + [871] * 3 + [1024]))
     files = {f"sys/devices/system/cpu/cpu{cpu}/cpu_capacity": f"{c}\n" for cpu, c in capacity.items()}
     assert default_threads(cpu_share(tree(tmp_path, files))).value == 4
+
+
+def test_cores_that_are_all_alike_are_no_hybrid(tmp_path: Path) -> None:
+    files = {f"sys/devices/system/cpu/cpu{cpu}/cpu_capacity": "1024\n" for cpu in range(8)}
+    assert cpu_share(tree(tmp_path, files)).fast_cores is None
 
 
 def test_nothing_readable_is_one_thread(tmp_path: Path) -> None:

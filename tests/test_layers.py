@@ -40,7 +40,7 @@ MAY_IMPORT = {
 # Packages that only these modules import.
 ONLY_IN = {
     "llama_cpp": ["reame.engine.llama*", "reame.engine.canary"],
-    "trio": ["reame.runtime", "reame.api", "reame.engine.thread", "reame.commands"],
+    "trio": ["reame.runtime", "reame.api", "reame.engine.thread", "reame.commands", "reame.pull*"],
 }
 # Modules without I/O, threads, clock or chance of their own, and all that they may import from outside of reame.
 PURE = ["reame.core", "reame.speculation", "reame.api.schema*"]

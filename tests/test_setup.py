@@ -70,14 +70,17 @@ def test_another_checkout_takes_the_wheel_from_the_cache(checkout: Checkout, tmp
     assert [call.split()[0] for call in other.calls()] == ["install", "install"]
 
 
-def test_a_damaged_wheel_is_built_again(checkout: Checkout) -> None:
+def test_a_damaged_wheel_is_built_again_and_what_a_killed_build_left_goes(checkout: Checkout) -> None:
     checkout.run("setup")
+    sound = checkout.wheels()
+    (checkout.cache / "wheels" / ".building-killed" / "tmp").mkdir(parents=True)
     [wheel] = (checkout.cache / "wheels").glob("*/*.whl")
     wheel.write_bytes(wheel.read_bytes()[:-30])
     (checkout.root / ".venv" / "set-up.json").unlink()
     checkout.calls()
     assert checkout.run("setup")[0] == 0
     assert [" wheel " in call for call in checkout.calls()] == [True, False, False]
+    assert checkout.wheels() == sound
 
 
 def test_two_set_ups_build_once(checkout: Checkout, tmp_path: Path) -> None:
@@ -115,5 +118,10 @@ def test_stopping_a_build_ends_it_and_leaves_nothing(checkout: Checkout, tmp_pat
 def test_a_moved_checkout_gets_a_new_venv(checkout: Checkout, tmp_path: Path) -> None:
     checkout.run("setup")
     checkout.root = checkout.root.rename(tmp_path / "moved")
-    _, said = checkout.run("setup")
-    assert f"making {checkout.root}/.venv" in said
+    for _ in ("the old one is not kept", "nor is the half of a new one"):
+        process = checkout.start("setup")
+        assert process.stderr is not None
+        assert any(line == f"set-up: making {checkout.root}/.venv\n" for line in process.stderr)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        assert process.returncode == 130

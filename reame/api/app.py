@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import trio
 from attrs import asdict, fields_dict
-from quart import Response, g, request
+from quart import g, request
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
@@ -21,6 +21,8 @@ from reame.errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from quart_trio.wrappers import TrioResponse as Response
 
     from reame.config import Config, SamplingConfig
     from reame.config_keys import ApiKey
@@ -44,6 +46,7 @@ def create_app(config: Config, intake: Intake, metrics: Metrics, keys: Sequence[
     app = Application(__name__, static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = config.server.max_body_mb << 20
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S
+    app.config["RESPONSE_TIMEOUT"] = None  # an answer may take long; writes have a time limit of their own
     allow_origins(app, config.server.cors_origins)
     _ask_for_keys(app, Keyring(keys))
     Routes(config, intake, metrics, _sampling(config.sampling), trio.CapacityLimiter(1)).add_to(app)

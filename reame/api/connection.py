@@ -2,7 +2,8 @@
 
 Stock Hypercorn shields its writes, so a client that stops reading would hold a shutdown, and its own sequence, for
 ever. Here a write that makes no progress for the write timeout ends the connection. A client that is still sending
-when it has been answered (413, 401) gets a moment to read the answer: closing at once would reset it away.
+when it has been answered (413, 401) gets a moment to read the answer: closing at once would reset it away. And when a
+client has left, so has its connection; stock Hypercorn keeps it until it would have been idle for too long.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import h11
 import trio
-from hypercorn.events import Closed, Event, RawData
+from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.trio.tcp_server import MAX_RECV, TCPServer
 
 if TYPE_CHECKING:
@@ -42,7 +44,9 @@ class Connection(TCPServer):
         super().__init__(app, config, context, {}, stream)  # type: ignore[arg-type]
         self._socket = stream.socket
         self._write_timeout_s = write_timeout_s
-        self._lingering = False
+        self._reading = trio.CancelScope()
+        self._is_lingering = False
+        self._is_client_gone = False
 
     def abort(self) -> None:
         """Close without a word; pending reads and writes fail at once."""
@@ -53,9 +57,10 @@ class Connection(TCPServer):
     async def protocol_send(self, event: Event) -> None:
         if isinstance(event, RawData):
             await self._write(event.data)
-        elif isinstance(event, Closed) and self._is_client_sending() and not self._lingering:
-            self._lingering = True
-            await self._say_goodbye()
+        elif isinstance(event, Closed) and self._is_client_sending() and not self._is_lingering:
+            await self._linger()
+        elif isinstance(event, Updated) and self._is_client_gone:
+            await self.idle_task.stop()
         else:
             await super().protocol_send(event)
 
@@ -85,27 +90,21 @@ class Connection(TCPServer):
             return 0
 
     async def _read_data(self) -> None:
-        try:
+        with self._reading, suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             while data := await self.stream.receive_some(MAX_RECV):
-                if not self._lingering:
+                if not self._is_lingering:
                     await self.protocol.handle(RawData(bytes(data)))
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass
+        self._is_client_gone = True
+        await self.idle_task.stop()
         await self.protocol.handle(Closed())
 
     def _is_client_sending(self) -> bool:
         parser = getattr(self.protocol.protocol, "connection", None)
         return isinstance(parser, h11.Connection) and parser.their_state is h11.SEND_BODY
 
-    async def _say_goodbye(self) -> None:
+    async def _linger(self) -> None:
         """End our side; what still comes is read and dropped, but not for long."""
-        with trio.CancelScope(shield=True):
-            try:
-                await self.stream.send_eof()
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                return
-        self._task_group.spawn(self._stop_lingering)
-
-    async def _stop_lingering(self) -> None:
-        await trio.sleep(LINGER_S)
-        self.abort()
+        self._is_lingering = True
+        self._reading.deadline = trio.current_time() + LINGER_S
+        with trio.CancelScope(shield=True), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await self.stream.send_eof()

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quart import Response, request
+from quart import request
+from quart_trio.wrappers import TrioResponse as Response
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

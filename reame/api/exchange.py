@@ -12,13 +12,15 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
 
 import trio
 from quart_trio.asgi import TrioASGIHTTPConnection
 from quart_trio.wrappers import TrioRequest
 
 if TYPE_CHECKING:
-    from hypercorn.typing import ASGISendCallable, ASGISendEvent
+    from hypercorn.typing import ASGISendCallable, ASGISendEvent, HTTPScope
+    from quart import Quart
     from quart import Request as QuartRequest
 
 
@@ -35,19 +37,15 @@ class Request(TrioRequest):
 class Exchange(TrioASGIHTTPConnection):
     """The ASGI connection class of the application."""
 
-    def _create_request_from_scope(self, send: ASGISendCallable) -> QuartRequest:
-        self.scope["path"] = route_path(self.scope["path"])
-        return super()._create_request_from_scope(send)
+    def __init__(self, app: Quart, scope: HTTPScope) -> None:
+        super().__init__(app, {**scope, "path": route_path(scope["path"])})
 
     async def handle_request(  # type: ignore[override]
         self, nursery: trio.Nursery, request: QuartRequest, send: ASGISendCallable
     ) -> None:
-        """Answers and then ends the request. Responses have no time limit: streams may be long."""
         async with AsyncExitStack() as held:
             cast("Request", request).held = held
-            response = await self.app.handle_request(request)
-            await self._send_response(cast("ASGISendCallable", partial(_send, send)), response)
-        nursery.cancel_scope.cancel()
+            await super().handle_request(nursery, request, cast("ASGISendCallable", partial(_send, send)))
 
 
 async def _send(send: ASGISendCallable, message: ASGISendEvent) -> None:
@@ -59,7 +57,12 @@ async def _send(send: ASGISendCallable, message: ASGISendEvent) -> None:
 
 
 def route_path(path: str) -> str:
-    """The path that routes are declared with: no `/v1` in front, single slashes, none at the end."""
+    """The path that routes are declared with: no `/v1` in front, single slashes, none at the end.
+
+    A client that takes us for a proxy sends the whole URL.
+    """
+    if not path.startswith("/"):
+        path = urlsplit(path).path
     parts = [part for part in path.split("/") if part]
     if parts[:1] == ["v1"]:
         del parts[0]

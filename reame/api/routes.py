@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import trio
 from attrs import frozen
-from quart import Response, g, request
+from quart import g, request
+from quart_trio.wrappers import TrioResponse as Response
 
 from reame.api.chunks import Chunks, dumps
 from reame.api.errors import ENDPOINTS

@@ -14,6 +14,8 @@ from reame.errors import RequestError
 
 MAX_DEPTH = 64
 """Levels of nesting in a body."""
+_SKY = 10**18
+"""A bound that is there to keep numbers within 64 bits, and tells a person nothing."""
 _SCALARS = frozenset({int, bool, type(None)})
 
 
@@ -95,6 +97,12 @@ def kind(value: Any) -> str:
     return "a list" if isinstance(value, list) else "an object"
 
 
+def _whole_range(low: int, high: int) -> str:
+    if high < _SKY:
+        return f"an integer from {low} to {high}"
+    return f"an integer of at least {low}" if low > -_SKY else "an integer of 64 bits"
+
+
 class Fields:
     """One JSON object, read field by field. `path` is its place in the body, as the errors' `param` shows it."""
 
@@ -139,7 +147,7 @@ class Fields:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise self.wrong(name, f"an integer from {low} to {high}")
+            raise self.wrong(name, _whole_range(low, high))
         return value
 
     def number(self, name: str, low: float, high: float, *, above: bool = False) -> float | None:

@@ -1,6 +1,7 @@
 """`reame pull`, `reame list` and `reame rm`: the models on this machine and those it could have."""
 
 import json
+import os
 import shutil
 import sys
 import textwrap
@@ -84,7 +85,7 @@ async def rm(name: Removed, /, *, yes: Yes = False) -> int:
     files = _files_of(first)
     if not files:
         names = ", ".join(installed(directory)) or "none"
-        raise ModelError(f'no model called "{name}" is installed in {directory} (there: {names})')
+        raise ModelError(f"no model called {name!r} is installed in {directory} (there: {names})")
     size = sum(file.lstat().st_size for file in files)
     if not yes and not await _confirmed(f"delete {', '.join(map(str, files))} ({bytes_text(size)})? [y/N] "):
         print("kept")
@@ -181,9 +182,9 @@ def _size(path: Path) -> int:
 
 def _first_file(name: str, directory: Path) -> Path:
     """Where the model of this name is or would be, which is directly in the models directory, or ModelError."""
-    given = Path(name).expanduser()
+    given = Path(os.path.expanduser(name))
     if given.name != name and given.parent.resolve() != directory.resolve():
-        raise ModelError(f"{name} is not in {directory}: delete it yourself if you mean it")
+        raise ModelError(f"{name!r} is not in {directory}: delete it yourself if you mean it")
     stem = given.name.removesuffix(".gguf")
     return installed(directory).get(stem, directory / f"{stem}.gguf")
 

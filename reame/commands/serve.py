@@ -8,22 +8,14 @@ from typing import Annotated
 
 import cyclopts
 
-from reame.api.app import create_app
-from reame.api.server import serve as serve_http
-from reame.catalog import resolve
 from reame.config import Config
-from reame.config_keys import load_api_keys
 from reame.config_load import load_config
-from reame.runtime import logs
-from reame.runtime.daemon import Daemon
-from reame.runtime.intake import Intake
-from reame.runtime.metrics import Metrics
 
 
 async def serve(
     *,
     config: Annotated[Path | None, cyclopts.Parameter(name=["--config", "-c"])] = None,
-    sets: Annotated[tuple[str, ...], cyclopts.Parameter(name="--set", negative="")] = (),
+    sets: Annotated[tuple[str, ...], cyclopts.Parameter(name="--set", negative="", show_default=False)] = (),
 ) -> int:
     """Serve one model to OpenAI clients, as the config says.
 
@@ -42,7 +34,19 @@ async def serve(
 
 
 async def serve_config(config: Config) -> int:
-    """Run the daemon until a signal ends it. Returns the exit status; raises ReameError (perhaps in a group)."""
+    """Run the daemon until a signal ends it. Returns the exit status; raises ReameError (perhaps in a group).
+
+    What it takes is imported here, which costs half a second: `--help` shall not.
+    """
+    from reame.api.app import create_app
+    from reame.api.server import serve as serve_http
+    from reame.catalog import resolve
+    from reame.config_keys import load_api_keys
+    from reame.runtime import logs
+    from reame.runtime.daemon import Daemon
+    from reame.runtime.intake import Intake
+    from reame.runtime.metrics import Metrics
+
     logs.configure(config.log.level, config.log.format)
     keys = load_api_keys(config.server.api_keys_file) if config.server.api_keys_file else ()
     path = resolve(config.model.path)
@@ -55,5 +59,3 @@ async def serve_config(config: Config) -> int:
 
 def register(app: cyclopts.App) -> None:
     app.command(serve)
-
-

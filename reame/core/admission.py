@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from reame.core.batch import Copy, Forget, Operation, Trim
+from reame.core.batch import Compact, Copy, Forget, Operation, Trim
+from reame.core.compaction import LONGEST_MOVE
 from reame.core.queue import FairQueue
 from reame.core.slots import Slot, Slots, common_prefix
 
@@ -25,8 +26,9 @@ class Limits:
     each running sequence).
 
     `reserve`: cells promised to an answer at first. `min_wait`: tokens of a prefix, being computed by another, that are
-    worth waiting for. `min_chunk`: rows that a prefill gets in any step. A step should take at most `step_seconds` when
-    somebody decodes, `prefill_seconds` when nobody does (that bounds how long a newcomer or a cancel waits).
+    worth waiting for. `min_chunk`: rows that a prefill gets in any step. Garbage is compacted from `min_garbage` cells
+    on, in pieces of `longest_move` tokens. A step should take at most `step_seconds` when somebody decodes,
+    `prefill_seconds` when nobody does (that bounds how long a newcomer or a cancel waits).
     """
 
     max_running: int
@@ -35,6 +37,8 @@ class Limits:
     reserve: int = 512
     min_wait: int = 16
     min_chunk: int = 16
+    min_garbage: int = 1024
+    longest_move: int = LONGEST_MOVE
     step_seconds: float = 0.2
     prefill_seconds: float = 1.0
 
@@ -84,6 +88,22 @@ class Admission:
         if not keep:
             self._trim(sequence.slot, 0)
         self._vacate(sequence)
+
+    def compact(self, num_rows: int) -> None:
+        """Before a step of `num_rows` rows: make garbage fresh cells where it must be or is well worth it.
+
+        A move costs about 25 us a token, a row at least a millisecond; so with more garbage than held cells the cost
+        is a per cent or two, and attention has fewer cells to look at. When cells run out, residents make room for
+        the next while as well: else this would come again soon.
+        """
+        slots = self.slots
+        must = num_rows > slots.num_fresh
+        worth_it = slots.num_garbage >= max(self.limits.min_garbage, slots.num_held if num_rows else 0)
+        if not slots.num_garbage or not (must or worth_it):
+            return
+        while must and slots.num_free < slots.num_cells // 4 and slots.residents():
+            self._evict()
+        self._operations.append(Compact(tuple(slots.compact(self.limits.longest_move))))
 
     def _vacate(self, sequence: Sequence) -> None:
         assert sequence.slot is not None

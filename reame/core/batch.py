@@ -9,6 +9,7 @@ from attrs import frozen
 if TYPE_CHECKING:
     from collections.abc import Sequence as Seq
 
+    from reame.core.compaction import Segment
     from reame.core.events import TokenLogprob
     from reame.core.sequence import Sequence
     from reame.errors import EngineError
@@ -32,13 +33,20 @@ class Trim:
 
 
 @frozen
+class Compact:
+    """Drop the garbage and move `pieces`, in order, each into the lowest holes there are then."""
+
+    pieces: tuple[Segment, ...]
+
+
+@frozen
 class Forget:
     """The request with this id ended: its sampler is of no more use."""
 
     request_id: str
 
 
-Operation = Copy | Trim | Forget
+Operation = Copy | Trim | Compact | Forget
 
 
 @frozen

@@ -26,6 +26,7 @@ _MAX_CHARS = 1 << 24
 _MAX_STEPS = 1_000_000
 """Of all `range` loops of one rendering together."""
 _CUT = "ReameCutsHere"
+"""Put at the end of a text to be continued; what the template prints after its last appearance is left out."""
 
 
 class ChatTemplate:
@@ -67,9 +68,8 @@ class ChatTemplate:
             return self._best(messages, {**variables, "add_generation_prompt": True})
         if not messages or messages[-1]["role"] != "assistant":
             raise RequestError("only a last message of the assistant can be continued", param="messages")
-        cut = _absent_from(messages)
-        messages[-1]["content"] += cut
-        text, found, _ = self._best(messages, {**variables, "add_generation_prompt": False}).rpartition(cut)
+        messages[-1]["content"] += _CUT
+        text, found, _ = self._best(messages, {**variables, "add_generation_prompt": False}).rpartition(_CUT)
         if not found:
             raise RequestError("this model's chat template cannot continue the assistant's message", param="messages")
         return text
@@ -158,14 +158,6 @@ def _join_neighbours(messages: list[_Message]) -> list[_Message]:
         else:
             joined[-1] = {**before, "content": before["content"] + "\n\n" + message["content"]}
     return joined
-
-
-def _absent_from(messages: list[_Message]) -> str:
-    """A word that no message holds."""
-    word = _CUT
-    while any(word in str(message) for message in messages):
-        word += "X"
-    return word
 
 
 def _joined(parts: Iterator[str]) -> str:

@@ -27,20 +27,21 @@ class StepCost:
         self._seconds[edge] = old + WEIGHT * (scaled - old)
 
     def seconds(self, rows: int) -> float:
-        """Expected seconds of a step of `rows` rows; from the nearest measured counts where it was never seen."""
+        """Expected seconds of a step of `rows` rows; from the nearest measured counts where it was never seen.
+
+        A row costs at most twice what it does at the next smaller measured count: if it seemed to cost more, the
+        machine had stalled, and a count that is taken for slow would never be tried, and measured, again.
+        """
         edge = _edge(rows)
-        if edge in self._seconds:
-            return self._seconds[edge] * rows / edge
         below = max((e for e in self._seconds if e < edge), default=None)
-        above = min((e for e in self._seconds if e > edge), default=None)
-        if below is not None and above is not None:
-            share = (rows - below) / (above - below)
-            return self._seconds[below] + share * (self._seconds[above] - self._seconds[below])
-        if below is not None:
-            return self._seconds[below] * rows / below
-        if above is not None:
+        above = min((e for e in self._seconds if e >= edge), default=None)
+        if above is None:
+            return self._seconds[below] * rows / below if below else DEFAULT_SECONDS_PER_ROW * rows
+        if below is None:
             return self._seconds[above] * rows / above
-        return DEFAULT_SECONDS_PER_ROW * rows
+        low, high = self._seconds[below], self._seconds[above]
+        guess = high * rows / edge if above == edge else low + (high - low) * (rows - below) / (above - below)
+        return min(guess, 2 * low * rows / below)
 
     def rows_within(self, seconds: float, limit: int) -> int:
         """The most rows, at most `limit`, of a step that stays within `seconds`; 0 when even one does not."""

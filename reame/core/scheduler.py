@@ -77,20 +77,25 @@ class Scheduler:
         self.admission.grow()
         self.admission.admit(now)
         slices = self._slices()
+        self.admission.compact(sum(len(part.tokens) for part in slices))
         operations = self.admission.take_operations()
         return Batch(operations, tuple(slices)) if slices or operations else None
 
     def commit(self, batch: Batch, result: StepResult, now: float) -> None:
         """Take in what the step gave. After an error the batch's cells hold garbage; its sequences end."""
+        slots = self.admission.slots
         if result.error:
+            slots.write(slots.num_fresh)  # how many cells it wrote is not known: none is fresh
             for part in batch.slices:
                 error = RequestError(str(result.error), status=500, code="engine_error")
                 self._finish(part.sequence, None, now, error=error, keep=False)
             return
         if batch.slices:
             self.cost.observe(batch.num_rows, result.seconds)
+        cell = slots.write(batch.num_rows)
         for part, output in zip(batch.slices, result.outputs, strict=True):
-            self._advance(part, output, now)
+            self._advance(part, output, cell, now)
+            cell += len(part.tokens)
 
     def _expire(self, now: float) -> None:
         for sequence in self.sequences():
@@ -129,12 +134,12 @@ class Scheduler:
         rows = self.cost.rows_within(seconds, self.limits.max_rows) - decoding_rows
         return min(max(rows, self.limits.min_chunk), self.limits.max_rows - decoding_rows)
 
-    def _advance(self, part: Slice, output: Output, now: float) -> None:
+    def _advance(self, part: Slice, output: Output, first_cell: int, now: float) -> None:
         sequence = part.sequence
         assert sequence.slot is not None
         num_accepted = max(0, len(output.tokens) - 1)
         num_kept = len(part.tokens) - part.num_drafted + num_accepted
-        self.admission.slots.append(sequence.slot, list(part.tokens[:num_kept]))
+        self.admission.slots.append(sequence.slot, list(part.tokens[:num_kept]), first_cell)
         sequence.draft = output.draft
         if part.samples:
             sequence.first_token = sequence.first_token or now

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from attrs import define, field
 
+from reame.core.compaction import Segment, moves, segments
+
 
 @define(eq=False)
 class Slot:
@@ -30,8 +32,11 @@ class Slot:
 
 
 def common_prefix(a: list[int], b: list[int]) -> int:
-    """Length of the longest common prefix, by halving: list comparison runs at C speed."""
-    low, high = 0, min(len(a), len(b))
+    """Length of the longest common prefix, by doubling, then halving: list comparison runs at C speed, and lists that
+    soon differ cost next to nothing."""
+    low, high, limit = 0, 0, min(len(a), len(b))
+    while high < limit and a[low:high] == b[low:high]:
+        low, high = high, min(2 * high + 16, limit)
     while low < high:
         middle = (low + high + 1) // 2
         if a[low:middle] == b[low:middle]:
@@ -44,22 +49,38 @@ def common_prefix(a: list[int], b: list[int]) -> int:
 class Slots:
     """`num_cells` cells and `num_seqs` sequence ids. A cell shared by several slots is counted once.
 
-    Invariants: refs[c] = number of slots holding c; pins[c] = number of running slots holding c; a cell with refs 0 is
-    in the free list exactly once.
+    Cells are numbered by their place in the engine's cache. Attention sums in the order of the places, and sums rounded
+    in another order give other texts: so a sequence's places must rise with its positions. That holds because a step
+    always writes behind everything written before; what is let go is not used again (it is *garbage*) until `compact`
+    moves all that is held to the front, prefixes before what follows them.
+
+    Invariants: refs[c] = number of slots holding c; pins[c] = number of running slots holding c; cells from
+    `num_written` on hold nothing.
     """
 
     def __init__(self, num_cells: int, num_seqs: int) -> None:
         self.num_cells = num_cells
         self.slots = [Slot(i) for i in range(num_seqs)]
+        self.num_held = 0
         self.num_pinned = 0
+        self.num_written = 0
         self._refs = [0] * num_cells
         self._pins = [0] * num_cells
-        self._free = list(range(num_cells - 1, -1, -1))
         self._clock = 0
 
     @property
     def num_free(self) -> int:
-        return len(self._free)
+        """Cells that hold nothing or garbage."""
+        return self.num_cells - self.num_held
+
+    @property
+    def num_garbage(self) -> int:
+        return self.num_written - self.num_held
+
+    @property
+    def num_fresh(self) -> int:
+        """Cells that can be written before the next `compact`."""
+        return self.num_cells - self.num_written
 
     def residents(self) -> list[Slot]:
         """Finished sequences still held, least recently used first."""
@@ -96,12 +117,19 @@ class Slots:
         self._pin(dst.cells)
         self.touch(src)
 
-    def append(self, slot: Slot, tokens: list[int]) -> None:
-        """`tokens` were computed behind what the running `slot` holds. There must be that many free cells."""
-        assert len(tokens) <= len(self._free), "more cells written than were free: a reservation was broken"
-        cells = [self._free.pop() for _ in tokens]
+    def write(self, num_rows: int) -> int:
+        """A step wrote `num_rows` cells, garbage until somebody holds them. The first one's place."""
+        assert num_rows <= self.num_fresh, "more cells written than were fresh: a reservation was broken"
+        first = self.num_written
+        self.num_written += num_rows
+        return first
+
+    def append(self, slot: Slot, tokens: list[int], first_cell: int) -> None:
+        """The running `slot` holds `tokens` too, in the written cells from `first_cell` on."""
+        cells = list(range(first_cell, first_cell + len(tokens)))
         for cell in cells:
             self._refs[cell] = 1
+        self.num_held += len(cells)
         self._pin(cells)
         slot.tokens += tokens
         slot.cells += cells
@@ -113,13 +141,33 @@ class Slots:
             self._unpin(gone)
         for cell in gone:
             self._refs[cell] -= 1
-            if not self._refs[cell]:
-                self._free.append(cell)
+            self.num_held -= not self._refs[cell]
         del slot.tokens[length:], slot.cells[length:]
+
+    def compact(self, longest: int) -> list[Segment]:
+        """Number all held cells from 0 without holes, and say which pieces (of at most `longest` tokens) the engine
+        has to move for it, in order."""
+        pieces = segments({slot.id: slot.cells for slot in self.slots if slot.cells}, longest)
+        holes = [cell for cell in range(self.num_written) if not self._refs[cell]]
+        moved, place = moves(pieces, holes)
+        for slot in self.slots:
+            slot.cells = [place(cell) for cell in slot.cells]
+        self._recount()
+        return moved
 
     def num_unpinned(self, slot: Slot, length: int) -> int:
         """How many of the first `length` cells of `slot` no running sequence holds."""
         return sum(not self._pins[cell] for cell in slot.cells[:length])
+
+    def _recount(self) -> None:
+        """After the cells got other numbers."""
+        self._refs, self._pins = [0] * self.num_cells, [0] * self.num_cells
+        for slot in self.slots:
+            for cell in slot.cells:
+                self._refs[cell] += 1
+                self._pins[cell] += slot.running
+        self.num_written = self.num_held
+        assert all(self._refs[: self.num_written])
 
     def _pin(self, cells: list[int]) -> None:
         for cell in cells:

@@ -13,6 +13,7 @@ from attrs import frozen
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from reame.core.compaction import Segment
     from reame.core.request import Sampling
 
 
@@ -36,6 +37,8 @@ class ModelInfo:
     """Jinja source from the file, None when it has none."""
     num_parameters: int = 0
     size_bytes: int = 0
+    sliding_window: int = 0
+    """Tokens that its windowed layers see; 0: every layer sees all."""
     description: str = ""
     """Architecture, size and quantisation in llama.cpp's words."""
 
@@ -69,8 +72,9 @@ class Sampler(Protocol):
 class Engine(Protocol):
     """A model with one context of `num_cells` KV cells shared by `num_seqs` sequences. Called by one thread only.
 
-    Cells: a row written by `decode` takes one cell; `copy` only tags cells with a second sequence and takes none;
-    a cell is free again when no sequence holds it. Positions of a sequence are always 0..n-1 without holes.
+    Cells: a row written by `decode` takes the cell behind the last one written; `copy` only tags cells with a second
+    sequence and takes none; a cell that no sequence holds is garbage until `compact`. Positions of a sequence are
+    always 0..n-1 without holes, and its cells lie in the order of its positions: attention sums in the cells' order.
     """
 
     info: ModelInfo
@@ -86,6 +90,10 @@ class Engine(Protocol):
 
     def trim(self, seq: int, length: int) -> None:
         """Let go of the cells of `seq` at positions >= `length`."""
+        ...
+
+    def compact(self, pieces: Sequence[Segment]) -> None:
+        """Free the garbage; then move each piece, in order, into the lowest free cells."""
         ...
 
     def length(self, seq: int) -> int:

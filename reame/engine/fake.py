@@ -1,8 +1,10 @@
-"""An engine without a model that models the KV cells: its next token is a function of what lies in the cells.
+"""An engine without a model that models the KV cells: its next token is a function of what lies in them, and where.
 
-A cell holds a hash of its token, its position, and of every cell its sequence saw when it was computed. So a wrong
-position, a missed trim, a copy of the wrong range or a cell written over another changes the text, and a test that
-compares with `reference_tokens` fails. It also refuses what llama.cpp could not do: more cells than there are, holes.
+A cell holds a hash of its token, its position, and of every cell its sequence saw when it was computed, in the order of
+their places in the cache. So a wrong position, a missed trim, a copy of the wrong range, a cell written over another or
+out of order changes the text, and a test that compares with `reference_tokens` fails. It also refuses what llama.cpp
+could not do: more cells than there are, holes. Free cells are found as llama.cpp finds them (its `find_slot` and
+`seq_rm`): the search goes on from a head, which falls back when a cell before it is freed.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from attrs import define
+from attrs import define, field
 
 from reame.engine.base import ModelInfo, Row
 from reame.errors import EngineError
@@ -18,7 +20,10 @@ from reame.errors import EngineError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from reame.core.compaction import Segment
     from reame.core.request import Sampling
+
+_GARBAGE = -1
 
 
 class FakeVocabulary:
@@ -45,8 +50,17 @@ class FakeSampler:
     drawn: list[int]
 
 
+@define
+class Cell:
+    """One place in the cache: free when no sequence holds it."""
+
+    position: int = 0
+    value: int = 0
+    seqs: set[int] = field(factory=set)
+
+
 class FakeEngine:
-    """See the module. `cells[seq]` is a list of (position, cell id); `values[cell]` what was computed there."""
+    """See the module. The garbage sequence is -1."""
 
     def __init__(self, *, num_cells: int = 64, num_seqs: int = 8, max_rows: int = 16, vocab_size: int = 8) -> None:
         self.vocabulary = FakeVocabulary(vocab_size)
@@ -56,25 +70,36 @@ class FakeEngine:
         )  # fmt: skip
         self.num_cells, self.num_seqs, self.max_rows = num_cells, num_seqs, max_rows
         self.num_rows_computed = 0
+        self.num_cells_moved = 0
         self.fail_next_decode = False
         self.threads = (1, 1)
-        self._held: list[list[tuple[int, int]]] = [[] for _ in range(num_seqs)]
-        self._values: dict[int, int] = {}
-        self._next_cell = 0
+        self.cells = [Cell() for _ in range(num_cells)]
+        self._head = 0
         self._logits: dict[int, int] = {}
 
     def copy(self, src: int, dst: int, length: int) -> None:
-        if self._held[dst]:
+        if self.length(dst):
             raise EngineError(f"copy into sequence {dst}, which is not empty")
-        self._held[dst] = [(p, c) for p, c in self._held[src] if p < length]
+        self._tag(src, dst, 0, length)
 
     def trim(self, seq: int, length: int) -> None:
-        self._held[seq] = [(p, c) for p, c in self._held[seq] if p < length]
-        held = {c for cells in self._held for _, c in cells}
-        self._values = {c: v for c, v in self._values.items() if c in held}
+        self._tag(seq, _GARBAGE, length, self.num_cells)
+        self._untag(seq, length, self.num_cells)
+
+    def compact(self, pieces: Sequence[Segment]) -> None:
+        self._untag(_GARBAGE, 0, self.num_cells)
+        for piece in pieces:
+            first = piece.seqs[0]
+            saved = [(c.position, c.value) for c in self._held(first) if piece.start <= c.position < piece.stop]
+            for seq in piece.seqs:
+                self._untag(seq, piece.start, piece.stop)
+            self._look_again(len(saved))
+            for position, value in saved:
+                self._put(position, value, set(piece.seqs))
+            self.num_cells_moved += len(saved)
 
     def length(self, seq: int) -> int:
-        return len(self._held[seq])
+        return len(self._held(seq))
 
     def decode(self, rows: Sequence[Row]) -> None:
         if self.fail_next_decode:
@@ -82,22 +107,48 @@ class FakeEngine:
             raise EngineError("decode failed as asked")
         if not 0 < len(rows) <= self.max_rows:
             raise EngineError(f"{len(rows)} rows in a batch of at most {self.max_rows}")
-        if len(self._values) + len(rows) > self.num_cells:
+        if sum(not cell.seqs for cell in self.cells) < len(rows):
             raise EngineError("no free cell")
         self._logits = {}
+        self._look_again(len(rows))
         for index, row in enumerate(rows):
             if not 0 <= row.token < self.info.vocab_size:
                 raise EngineError(f"token {row.token} is not in the vocabulary")
-            if row.position != len(self._held[row.seq]):
-                raise EngineError(f"position {row.position} after {len(self._held[row.seq])} positions")
-            seen = tuple(self._values[c] for p, c in self._held[row.seq] if p <= row.position)
+            if row.position != self.length(row.seq):
+                raise EngineError(f"position {row.position} after {self.length(row.seq)} positions")
+            seen = tuple(cell.value for cell in self._held(row.seq))
             value = hash((row.token, row.position, seen))
-            self._values[self._next_cell] = value
-            self._held[row.seq].append((row.position, self._next_cell))
-            self._next_cell += 1
+            self._put(row.position, value, {row.seq})
             if row.sampled:
                 self._logits[index] = hash((value, seen))
         self.num_rows_computed += len(rows)
+
+    def _held(self, seq: int) -> list[Cell]:
+        """In the order of places, as attention goes over them."""
+        return [cell for cell in self.cells if seq in cell.seqs]
+
+    def _tag(self, src: int, dst: int, start: int, stop: int) -> None:
+        for cell in self._held(src):
+            if start <= cell.position < stop:
+                cell.seqs.add(dst)
+
+    def _untag(self, seq: int, start: int, stop: int) -> None:
+        for place, cell in enumerate(self.cells):
+            if seq in cell.seqs and start <= cell.position < stop:
+                cell.seqs.discard(seq)
+                if not cell.seqs:
+                    self._head = min(self._head, place)
+
+    def _look_again(self, num_wanted: int) -> None:
+        """llama.cpp searches from the beginning when much is free before the head."""
+        if self._head > sum(bool(cell.seqs) for cell in self.cells) + 2 * num_wanted:
+            self._head = 0
+
+    def _put(self, position: int, value: int, seqs: set[int]) -> None:
+        places = [*range(self._head, self.num_cells), *range(self._head)]
+        place = next(p for p in places if not self.cells[p].seqs)
+        self.cells[place] = Cell(position, value, seqs)
+        self._head = place + 1
 
     def new_sampler(self, sampling: Sampling, prompt: Sequence[int]) -> FakeSampler:
         return FakeSampler(sampling, Random(sampling.seed), [])
@@ -119,7 +170,7 @@ class FakeEngine:
         self.threads = (decode, prefill)
 
     def close(self) -> None:
-        self._held = [[] for _ in range(self.num_seqs)]
+        self.cells = [Cell() for _ in range(self.num_cells)]
 
 
 def fake_token(state: int, sampler: FakeSampler, vocab_size: int) -> int:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from reame.core.compaction import Segment
     from reame.core.request import Sampling
 
 log = logging.getLogger(__name__)
@@ -69,14 +70,28 @@ class LlamaEngine:
         self.info = _model_info(self._library, self._model, vocab, self.vocabulary)
         self.num_cells: int = self._library.llama_n_ctx(self._context)
         self.num_seqs, self.max_rows = options.num_seqs, options.max_rows
+        self._garbage, self._scratch = options.num_seqs, options.num_seqs + 1
         self._batch = _Batch(self._library, options.max_rows)
 
     def copy(self, src: int, dst: int, length: int) -> None:
         self._library.llama_memory_seq_cp(self._memory, src, dst, 0, length)
 
     def trim(self, seq: int, length: int) -> None:
-        if not self._library.llama_memory_seq_rm(self._memory, seq, length, -1):
-            raise EngineError(f"llama.cpp could not remove cells of sequence {seq} from position {length} on")
+        """The cells pass to the garbage sequence, so that llama.cpp does not fill them again one by one."""
+        self._library.llama_memory_seq_cp(self._memory, seq, self._garbage, length, -1)
+        self._remove(seq, length, -1)
+
+    def compact(self, pieces: Sequence[Segment]) -> None:
+        self._remove(self._garbage, 0, -1)
+        for piece in pieces:
+            self._library.llama_memory_seq_cp(self._memory, piece.seqs[0], self._scratch, piece.start, piece.stop)
+            data = self._save(self._scratch)
+            for seq in (self._scratch, *piece.seqs):
+                self._remove(seq, piece.start, piece.stop)
+            self._restore(self._scratch, data)
+            for seq in piece.seqs:
+                self._library.llama_memory_seq_cp(self._memory, self._scratch, seq, piece.start, piece.stop)
+            self._remove(self._scratch, 0, -1)
 
     def length(self, seq: int) -> int:
         return int(self._library.llama_memory_seq_pos_max(self._memory, seq)) + 1
@@ -115,6 +130,21 @@ class LlamaEngine:
             self._library.llama_model_free(self._model)
             self._context = None
 
+    def _remove(self, seq: int, start: int, stop: int) -> None:
+        if not self._library.llama_memory_seq_rm(self._memory, seq, start, stop):
+            raise EngineError(f"llama.cpp could not remove cells of sequence {seq} from position {start} on")
+
+    def _save(self, seq: int) -> ctypes.Array[ctypes.c_uint8]:
+        size = self._library.llama_state_seq_get_size(self._context, seq)
+        data: ctypes.Array[ctypes.c_uint8] = (ctypes.c_uint8 * size)()
+        if self._library.llama_state_seq_get_data(self._context, data, size, seq) != size:
+            raise EngineError("llama.cpp could not save cells")
+        return data
+
+    def _restore(self, seq: int, data: ctypes.Array[ctypes.c_uint8]) -> None:
+        if not self._library.llama_state_seq_set_data(self._context, data, len(data), seq):
+            raise EngineError(f"llama.cpp could not restore cells: {'; '.join(take_errors())}")
+
     def _logits(self, row: int) -> np.ndarray[Any, np.dtype[np.float32]]:
         """A view into llama.cpp's own buffer; gone with the next decode."""
         pointer = self._library.llama_get_logits_ith(self._context, row)
@@ -149,8 +179,8 @@ class LlamaEngine:
         params = library.llama_context_default_params()
         params.n_ctx = options.num_cells
         params.n_batch = params.n_ubatch = options.max_rows
-        params.n_seq_max = options.num_seqs
-        params.n_outputs_max = min(options.max_sampled, options.max_rows)
+        params.n_seq_max = options.num_seqs + 2  # and the garbage and scratch sequences
+        params.n_outputs_max = max(params.n_seq_max, min(options.max_sampled, options.max_rows))  # asserted by it
         params.n_threads, params.n_threads_batch = options.threads, options.prefill_threads
         params.flash_attn_type = int(options.flash_attention)
         params.type_k = params.type_v = getattr(library, f"GGML_TYPE_{options.kv_type.upper()}")
@@ -212,6 +242,7 @@ def _model_info(library: Any, model: Any, vocab: Any, vocabulary: LlamaVocabular
         chat_template=template.decode("utf-8", "replace") if template else None,
         num_parameters=library.llama_model_n_params(model),
         size_bytes=library.llama_model_size(model),
+        sliding_window=library.llama_model_n_swa(model),
         description=description.value.decode("utf-8", "replace"),
     )
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from reame.core.batch import Batch, Copy, Forget, Operation, Output, Slice, StepResult, Trim
+from reame.core.batch import Batch, Compact, Copy, Forget, Operation, Output, Slice, StepResult, Trim
 from reame.core.events import TokenLogprob
 from reame.core.sequence import Sequence
 from reame.engine.base import Engine, Row, Sampler
@@ -66,6 +66,8 @@ class StepRunner:
                 self._engine.copy(src, dst, length)
             case Trim(seq, length):
                 self._engine.trim(seq, length)
+            case Compact(pieces):
+                self._engine.compact(pieces)
             case Forget(request_id):
                 sampler = self._samplers.pop(request_id, None)
                 if sampler is not None:

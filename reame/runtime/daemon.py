@@ -92,6 +92,7 @@ class Daemon:
         try:
             await self._front(shutdown_trigger=self._stopping.wait, task_status=task_status)
         finally:
+            self._stopping.set()
             self._intake.close()
 
     async def _load(self, thread: Caller) -> Engine | None:
@@ -153,3 +154,4 @@ def _warm_up(engine: Engine, cost: StepCost) -> None:
         engine.decode(rows)
         cost.observe(len(rows), time.perf_counter() - started)
         engine.trim(0, 0)
+    engine.compact(())

@@ -57,6 +57,7 @@ class DecodeLoop:
         self._metrics = metrics
         self._live: dict[Sequence, Job] = {}
         self._stop_error: RequestError | None = None
+        self._num_preempted = 0
 
     async def run(self) -> None:
         while await self._take_in():
@@ -79,6 +80,7 @@ class DecodeLoop:
 
     async def _take_in(self) -> bool:
         """Add the jobs that came. Waits for one when idle. False: no job will come any more and none is left."""
+        await trio.lowlevel.checkpoint_if_cancelled()
         try:
             if not self._live:
                 self._add(await self._jobs.receive())
@@ -133,6 +135,9 @@ class DecodeLoop:
         if result.error:
             metrics.step_errors.inc()
             log.error("step failed: %s", result.error)
+        num_preempted = self.scheduler.admission.num_preempted
+        metrics.preemptions.inc(num_preempted - self._num_preempted)
+        self._num_preempted = num_preempted
         metrics.running.set(len(self.scheduler.running))
         metrics.waiting.set(len(self.scheduler.waiting()))
         metrics.cells_free.set(slots.num_free)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from reame.config import Config
     from reame.core.chat import ChatTemplate
+    from reame.core.events import Event
     from reame.engine.base import ModelInfo, Vocabulary
     from reame.runtime.decode import DecodeLoop
     from reame.runtime.metrics import Metrics
@@ -80,11 +81,13 @@ class Intake:
         self._num_open = 0
         self._send, self.jobs = trio.open_memory_channel[Job](self._capacity)
         self._io = trio.CapacityLimiter(2)
+        self._ready = trio.Event()
 
     def opened(self, model: ServedModel, loop: DecodeLoop) -> None:
         """The loop runs and can answer."""
         self.model, self._loop = model, loop
         self.status, self.detail = "ready", f"serving {model.id}"
+        self._ready.set()
 
     def drain(self) -> None:
         """No more requests; those inside may finish."""
@@ -96,6 +99,10 @@ class Intake:
 
     def is_ready(self) -> bool:
         return self.status == "ready"
+
+    async def wait_ready(self) -> None:
+        """Until the first call can be let in; for ever when the model does not load (then the daemon ends)."""
+        await self._ready.wait()
 
     def health(self) -> Health:
         running, waiting = (self._loop.scheduler.running, self._loop.scheduler.waiting()) if self._loop else ([], [])
@@ -123,9 +130,8 @@ class Intake:
             with send:
                 prompts = [await self._tokenise(model, prompt) for prompt in call.prompts]
                 requests = self._requests(model, call, prompts, key=key, namespace=namespace)
+                self._hand_over(requests, send)
                 replies = Replies(call, requests, receive)
-                for index, request in enumerate(requests):
-                    self._send.send_nowait(Job(request, index, send.clone()))
             yield replies
         finally:
             receive.close()
@@ -148,14 +154,20 @@ class Intake:
                 param="n",
             )
         if self._num_open + num_choices > self._capacity:
-            self._metrics.requests.labels("refused").inc()
-            raise RequestError(
-                f"the queue is full ({self._num_open} requests); try again in a moment",
-                status=429,
-                code="queue_full",
-                retry_after=2,
-            )
+            raise self._full()
         self._num_open += num_choices
+
+    def _hand_over(self, requests: list[Request], reply: trio.MemorySendChannel[tuple[int, Event]]) -> None:
+        """To the loop. Jobs whose clients have left lie in the channel until the next step, so it may be full."""
+        try:
+            for index, request in enumerate(requests):
+                self._send.send_nowait(Job(request, index, reply.clone()))
+        except trio.WouldBlock:
+            raise self._full() from None
+
+    def _full(self) -> RequestError:
+        self._metrics.requests.labels("refused").inc()
+        return RequestError("the queue is full; try again in a moment", status=429, code="queue_full", retry_after=2)
 
     async def _tokenise(self, model: ServedModel, prompt: Prompt) -> tuple[int, ...]:
         if isinstance(prompt, tuple):
@@ -175,6 +187,7 @@ class Intake:
         requests: list[Request] = []
         for number, prompt in enumerate(prompts):
             check_length(prompt, model.context, call.prompts[number])
+            check_tokens(prompt, model.info.vocab_size)
             for choice in range(call.n):
                 requests.append(
                     Request(
@@ -223,6 +236,12 @@ def check_length(prompt: tuple[int, ...], context: int, source: Prompt) -> None:
             param=param,
             code="context_length_exceeded",
         )
+
+
+def check_tokens(prompt: tuple[int, ...], vocab_size: int) -> None:
+    """An id that does not exist would fail the step, and with it everybody else's sequence in it."""
+    if min(prompt) < 0 or max(prompt) >= vocab_size:
+        raise RequestError(f"this model's token ids go from 0 to {vocab_size - 1}", param="prompt")
 
 
 def seeded(sampling: Sampling, choice: int) -> Sampling:

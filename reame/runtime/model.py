@@ -13,6 +13,7 @@ from attrs import evolve
 
 from reame.core.admission import Limits
 from reame.core.chat import ChatTemplate
+from reame.core.compaction import LONGEST_MOVE
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots
 from reame.engine.canary import check
@@ -47,7 +48,7 @@ def options_for(config: Config) -> LlamaOptions:
     if not threads:
         choice = default_threads(cpu_share())
         threads = choice.value
-        log.info("threads: %s", choice.reason)
+        log.info("%s", choice.reason)
     return LlamaOptions(
         num_cells=engine.cells or 2 * engine.context,
         num_seqs=engine.slots + engine.residents,
@@ -109,6 +110,7 @@ def new_scheduler(config: Config, engine: Engine) -> Scheduler:
         max_rows=engine.max_rows,
         max_sampled=max(MAX_SAMPLED, config.engine.slots),
         reserve=config.scheduler.reserve_tokens,
+        longest_move=min(LONGEST_MOVE, engine.info.sliding_window or LONGEST_MOVE),
         step_seconds=config.scheduler.step_ms / 1e3,
     )
     slots = Slots(engine.num_cells, engine.num_seqs)

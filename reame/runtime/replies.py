@@ -68,7 +68,7 @@ class Replies:
         cached = sum(finish.usage.cached_tokens for finish in firsts)
         metrics.cached_tokens.inc(cached)
         timings = finishes[0].timings if finishes else Timings()
-        if finishes:
+        if finishes and finishes[0].usage.completion_tokens:
             metrics.first_token_seconds.observe((timings.queued_ms + timings.prefill_ms) / 1e3)
         tokens = sum(finish.usage.completion_tokens for finish in finishes)
         longest = max((finish.timings.decode_ms for finish in finishes), default=0.0)

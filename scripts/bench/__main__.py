@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated
 
 from attrs import evolve
-from cyclopts import App, Parameter
+from cyclopts import App, Parameter, validators
 from rich.console import Console
 
 from bench import machine, peers
@@ -20,11 +21,12 @@ from bench.report import table, to_json
 from bench.scenario import FULL, QUICK
 from bench.scenarios import SCENARIOS
 from bench.sides import LLAMA_SERVER, REAME
-from reame.catalog import resolve
+from reame.catalog import identify, models_dir, resolve
 from reame.errors import ReameError
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 118
+AT_LEAST_ONE = Parameter(validator=validators.Number(gte=1))
 SAY = Console(stderr=True, highlight=False, soft_wrap=True)
 
 app = App(
@@ -39,11 +41,11 @@ def bench(
     *,
     scenario: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     model: str = "smollm2-135m",
-    rounds: int | None = None,
+    rounds: Annotated[int | None, AT_LEAST_ONE] = None,
     quick: Annotated[bool, Parameter(negative="")] = False,
-    threads: int | None = None,
+    threads: Annotated[int | None, AT_LEAST_ONE] = None,
     seed: int | None = None,
-    quiet_wait: float = 30.0,
+    quiet_wait: float = 10.0,
     peer_bin: Path | None = None,
     json: Path | None = None,
     same: Annotated[bool, Parameter(negative="")] = False,
@@ -84,7 +86,7 @@ def bench(
     if unknown := [name for name in scenario if name not in known_names]:
         raise BenchError(f"no scenario is called {', '.join(unknown)}: there are {', '.join(known_names)}")
     options = Options(
-        model=resolve(model).absolute(),
+        model=model_file(model),
         binaries=(peer_bin or peers.obtain()).absolute(),
         threads=threads or len(os.sched_getaffinity(0)),
         rounds=rounds or (3 if quick else 7),
@@ -96,10 +98,21 @@ def bench(
     return 0
 
 
+def model_file(spec: str) -> Path:
+    """The file of a model, fetched first when the catalogue knows it and it is not here."""
+    named = identify(spec, models_dir())
+    if named.source is not None and not named.path.exists():
+        pull = subprocess.run([Path(sys.executable).with_name("reame"), "pull", spec], check=False)
+        if pull.returncode:
+            raise BenchError(f"without the model {named.name} there is nothing to measure")
+    return resolve(spec).absolute()
+
+
 def run(options: Options, names: tuple[str, ...], *, same: bool, json: Path | None) -> None:
     """Play, print and write. The JSON is written after every scenario, so that a stopped benchmark keeps the others."""
     facts = {
         **machine.facts(ROOT),
+        "llama_server": machine.llama_server_version(options.binaries),
         "model": options.model.name,
         "threads": options.threads,
         "seed": options.seed,
@@ -110,18 +123,26 @@ def run(options: Options, names: tuple[str, ...], *, same: bool, json: Path | No
     ours = evolve(LLAMA_SERVER, label="llama-server (A)") if same else REAME
     out = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     results: list[Result] = []
+    write(json, to_json(results, facts))
     for scenario in SCENARIOS:
-        if scenario.name not in names:
-            continue
-        results.append(play(scenario, ours, options, SAY.print))
-        out.print(table(results[-1], options.model.name))
-        if json is not None:
-            json.write_text(to_json(results, facts))
+        if scenario.name in names:
+            results.append(play(scenario, ours, options, SAY.print))
+            out.print(table(results[-1], options.model.name), "")
+            write(json, to_json(results, facts))
+
+
+def write(path: Path | None, text: str) -> None:
+    try:
+        if path is not None:
+            path.write_text(text)
+    except OSError as error:
+        raise BenchError(f"cannot write {path}: {error.strerror}") from error
 
 
 def main() -> int:
     """Faults are one line; servers are stopped however this ends (but for SIGKILL)."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     try:
         code = app(result_action="return_value")
     except (BenchError, ReameError) as error:

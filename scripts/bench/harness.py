@@ -123,9 +123,11 @@ def _run_server(server: Server, scenario: Scenario, options: Options, round_: in
     run = Run(server.port, Prompts(options.seed, scenario.name, round_), options.scale)
     server.resume()
     meter = Meter.now()
-    values = scenario.measure(run)
-    noise = meter.noise()
-    server.rest()
+    try:
+        values = scenario.measure(run)
+        noise = meter.noise()
+    finally:
+        server.rest()
     return Outcome(values=values, noise=noise, texts=tuple(run.texts), prompt_tokens=tuple(run.prompt_tokens))
 
 

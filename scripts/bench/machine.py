@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from bench.errors import BenchError
+
 
 def facts(root: Path) -> dict[str, str | int]:
     """Machine and versions. `root`: the checkout, whose commit is named (with a + when files differ from it)."""
@@ -31,6 +33,18 @@ def cpu_name(cpuinfo: str) -> str:
     """The first `model name` of /proc/cpuinfo; ARM has none and gives its architecture."""
     found = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     return found[1].strip() if found else platform.machine()
+
+
+def llama_server_version(binaries: Path) -> str:
+    """What `llama-server --version` says of itself. BenchError when it does not run."""
+    try:
+        done = subprocess.run([binaries / "llama-server", "--version"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise BenchError(f"cannot run {binaries / 'llama-server'}: {error.strerror}") from error
+    found = re.search(r"^version: (.+)$", done.stdout + done.stderr, re.MULTILINE)
+    if done.returncode or found is None:
+        raise BenchError(f"{binaries / 'llama-server'} does not run: {(done.stderr or done.stdout).strip()[-200:]}")
+    return found[1]
 
 
 def commit(root: Path) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -111,7 +112,7 @@ def run(command: list[str], *, log: Path, env: dict[str, str]) -> None:
     status, text, live = llama_wheel.build_status(time.monotonic), DOING, LiveLine()
     with (
         log.open("a") as kept,
-        subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as step,
+        subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0) as step,
     ):
         assert step.stdout is not None
         try:
@@ -120,7 +121,7 @@ def run(command: list[str], *, log: Path, env: dict[str, str]) -> None:
                 text = (status(line) if line else None) or text
                 live.show(text)
         except BaseException:
-            step.terminate()
+            os.killpg(step.pid, signal.SIGTERM)  # the compilers too
             raise
         finally:
             live.clear()

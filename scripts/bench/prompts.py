@@ -50,7 +50,7 @@ class Prompts:
         words: list[str] = []
         left = tokens
         while left > 0:
-            length = min(left, self._random.randint(7, 12))
+            length = left if left <= 14 else self._random.randint(7, 12)
             words += self._sentence(length)
             left -= length
         text = " ".join(words).replace(" .", ".")

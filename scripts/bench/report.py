@@ -31,8 +31,10 @@ def table(result: Result, model: str) -> Table:
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
-    for name in ("", "side", "median (min - max)", f"{result.sides[0].label} is better by", "goal"):
-        drawn.add_column(name, overflow="fold")
+    for name in ("", "side"):
+        drawn.add_column(name)
+    for name in ("median (min - max)", f"{result.sides[0].label} is better by", "goal"):
+        drawn.add_column(name, no_wrap=True)
     for metric in scenario.metrics:
         for row in rows(result, metric, model):
             drawn.add_row(*row)
@@ -85,7 +87,7 @@ def notes(result: Result) -> list[str]:
         f"Noise: others used {others.median:.2f} cores (at most {others.highest:.2f}), "
         f"steal {median(noise.steal for noise in noises):.2f}, "
         + (f"CPU pressure {median(pressures):.0%}, " if pressures else "")
-        + f"this client {median(noise.client for noise in noises):.2f}. {len(result.runs[0])} rounds."
+        + f"this client {median(noise.client for noise in noises):.2f}. Rounds: {len(result.runs[0])}."
     ]
     if noisy:
         lines.append(f"NOT QUIET: beside {noisy} of {len(noises)} runs others used more than {QUIET_CORES} cores.")

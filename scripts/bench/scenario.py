@@ -71,7 +71,6 @@ class Run:
 def completion(prompt: str, max_tokens: int) -> dict[str, Any]:
     """The body that every side gets: plain continuation of `prompt`, greedy, streamed, with the counts at its end."""
     return {
-        "model": "default",
         "prompt": prompt,
         "max_tokens": max_tokens,
         "temperature": 0,

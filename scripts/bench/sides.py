@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
@@ -19,10 +20,12 @@ from bench.errors import BenchError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 START_S = 300.0
 """Longest wait for a server to be ready; a first start of Reame tries the model in a canary process before."""
 STOP_S = 20.0
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 @frozen(kw_only=True)
@@ -95,24 +98,25 @@ class Server:
         self._signal(signal.SIGCONT)
 
     def rest(self) -> None:
+        """Raises BenchError, with the end of its log, when the server has ended by itself."""
+        if self.process.poll() is not None:
+            raise BenchError(f"{self.side.label} ended with status {self.process.returncode}: {last_words(self.log)}")
         self._signal(signal.SIGSTOP)
 
     def stop(self) -> None:
         """SIGTERM, then SIGKILL after `STOP_S`; returns when it has ended."""
-        if self.process.poll() is None:
-            self._signal(signal.SIGCONT)
-            self.process.terminate()
-            try:
-                self.process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                self._signal(signal.SIGKILL)
-                self.process.wait()
+        self._signal(signal.SIGCONT)
+        self._signal(signal.SIGTERM)
+        try:
+            self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self._signal(signal.SIGKILL)
+            self.process.wait()
 
     def _signal(self, number: signal.Signals) -> None:
-        """To the whole process group, which holds the server and what it started."""
-        if self.process.poll() is not None:
-            raise BenchError(f"{self.side.label} ended with status {self.process.returncode}: {last_words(self.log)}")
-        os.killpg(self.process.pid, number)
+        """To the whole process group, which holds the server and what it started; nothing if all have ended."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
 
 
 def start(side: Side, setup: Setup, *, binaries: Path, scratch: Path) -> Server:
@@ -124,7 +128,7 @@ def start(side: Side, setup: Setup, *, binaries: Path, scratch: Path) -> Server:
     port, log = free_port(), scratch / "log"
     if side.kind == "reame":
         (scratch / "reame.toml").write_text(tomli_w.dumps(reame_config(setup, port)))
-        command = [str(Path(sys.executable).parent / "reame"), "serve", "--config", str(scratch / "reame.toml")]
+        command = [str(Path(sys.executable).with_name("reame")), "serve", "--config", str(scratch / "reame.toml")]
         command += side.args
     else:
         command = llama_server_command(binaries, setup, side, port)
@@ -149,10 +153,21 @@ def _spawn(
     try:
         with log.open("wb") as out:
             return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=env, process_group=0
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=env,
+                process_group=0,
+                preexec_fn=_die_with_the_harness,
             )
     except OSError as error:
         raise BenchError(f"cannot start {command[0]}: {error.strerror}") from error
+
+
+def _die_with_the_harness() -> None:
+    """In the new process: a harness killed by SIGKILL would leave a stopped server behind for ever."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _wait_until_ready(server: Server) -> None:

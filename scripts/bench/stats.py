@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
@@ -46,8 +47,11 @@ class Ratio:
 
     @property
     def is_verdict(self) -> bool:
-        """Whether the ratio may be printed: its spread is no larger than its distance from 1, so no pair crosses 1."""
-        return self.pairs >= FEWEST_PAIRS and self.highest - self.lowest <= abs(self.median - 1)
+        """Whether the ratio may be printed: its spread is no larger than its distance from 1, so no pair crosses 1.
+
+        Both on the logarithmic scale, on which it does not matter which side is divided by which.
+        """
+        return self.pairs >= FEWEST_PAIRS and log(self.highest / self.lowest) <= abs(log(self.median))
 
 
 def compare(ours: Sequence[float], theirs: Sequence[float], better: Better) -> Ratio | None:

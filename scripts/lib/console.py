@@ -31,6 +31,7 @@ class LiveLine:
         self.started = time.monotonic()
         self._interval = interval
         self._printed = self.started
+        self._shown = ""
         self._terminal = sys.stderr.isatty()
 
     @property
@@ -39,12 +40,15 @@ class LiveLine:
         return time.monotonic() - self.started
 
     def show(self, text: str) -> None:
-        if self._terminal:
+        minutes, seconds = divmod(int(self.elapsed), 60)
+        line = f"[{minutes}:{seconds:02d}] {text}"
+        if self._terminal and line != self._shown:
             width = shutil.get_terminal_size().columns - 1
-            print(f"\r\033[K{f'set-up: {text}'[:width]}", end="", file=sys.stderr, flush=True)
-        elif time.monotonic() - self._printed >= self._interval:
+            print(f"\r\033[K{f'set-up: {line}'[:width]}", end="", file=sys.stderr, flush=True)
+            self._shown = line
+        elif not self._terminal and time.monotonic() - self._printed >= self._interval:
             self._printed = time.monotonic()
-            say(text)
+            say(line)
 
     def clear(self) -> None:
         if self._terminal:

@@ -95,7 +95,8 @@ def obtain(recipe: Recipe, wheels: Path, *, python: Path, environ: Mapping[str, 
 
 def build(recipe: Recipe, wheels: Path, scratch: Path, *, python: Path, environ: Mapping[str, str]) -> Path:
     """Builds in `scratch`, which holds pip's temporary files too, and renames the result into place."""
-    jobs = int(environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or build_jobs(Path("/proc/meminfo").read_text()))
+    asked = environ.get("CMAKE_BUILD_PARALLEL_LEVEL", "")
+    jobs = int(asked) if asked.isdigit() and int(asked) else build_jobs(Path("/proc/meminfo").read_text())
     log = wheels / f"{recipe.key}.log"
     out, temporary, place = scratch / "out", scratch / "tmp", wheels / recipe.key
     temporary.mkdir()

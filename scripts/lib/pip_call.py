@@ -118,7 +118,10 @@ def report(log: Path, doing: str) -> None:
                 f"`pip config list`, then try again (log: {log})"
             )
         if gave_up[1]:
-            raise Refusal(f"{doing} failed: pip's package index does not offer {gave_up[1]} (log: {log})")
+            raise Refusal(
+                f"{doing} failed: pip's package index does not offer {gave_up[1]}, or does not answer: see "
+                f"`pip config list` (log: {log})"
+            )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if FAULT.search(line) and not WRAPPER.search(line)] or lines
     for line in telling[-LINES_SHOWN:]:

@@ -98,7 +98,7 @@ def shapes_the_build(name: str) -> bool:
 
 def compiler(variable: str, names: tuple[str, ...], environ: Mapping[str, str]) -> str:
     """The command in the user's CC or CXX, else the first of `names` on PATH. Refusal when there is none."""
-    if wanted := environ.get(variable):
+    if wanted := environ.get(variable, "").strip():
         if shutil.which(shlex.split(wanted)[0]) is None:
             raise Refusal(f"{variable} is `{wanted}`, which is not on PATH")
         return wanted

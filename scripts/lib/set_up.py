@@ -12,6 +12,8 @@ import json
 import os
 import platform
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -112,17 +114,18 @@ class SetUp:
 
     def make_venv(self) -> None:
         base = getattr(sys, "_base_executable", sys.executable)  # not a Python inside the .venv that is about to go
+        command = [base, "-m", "venv", "--clear", str(self.venv)]
         say(f"making {self.venv}")
-        made = subprocess.run(
-            [base, "-m", "venv", "--clear", str(self.venv)],
-            env=pip_call.pip_environment(self.environ),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if made.returncode:
-            last = (made.stdout + made.stderr).strip().splitlines()[-1:]
-            raise Refusal(f"`{base} -m venv` failed: {' '.join(last)}")
+        try:
+            subprocess.run(
+                command, env=pip_call.pip_environment(self.environ), check=True, capture_output=True, text=True
+            )
+        except BaseException as fault:
+            shutil.rmtree(self.venv, ignore_errors=True)  # half a .venv looks like a whole one to the next set-up
+            if isinstance(fault, subprocess.CalledProcessError):
+                last = (fault.stdout + fault.stderr).strip().splitlines()[-1:]
+                raise Refusal(f"`{shlex.join(command)}` failed: {' '.join(last)}") from None
+            raise
 
     def pip(self, arguments: list[str], doing: str) -> None:
         say(doing)

@@ -1,0 +1,259 @@
+"""Who gets a slot, from which prefix it starts, and how cells are promised; with few enough cells to count by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from making import held, names, play, request, resident, rows, scheduler, told
+
+from reame.core.batch import Compact, Copy, Forget, Trim
+
+if TYPE_CHECKING:
+    from reame.core.request import Request
+    from reame.core.scheduler import Scheduler
+
+
+def admit(loop: Scheduler, one: Request) -> list[object]:
+    """Add the request and plan once; the operations that came of it."""
+    loop.add(one, 0.0)
+    batch = loop.plan(0.0)
+    return [] if batch is None else list(batch.operations)
+
+
+class TestPrefix:
+    def test_a_part_of_a_resident_is_shared_and_the_resident_stays(self) -> None:
+        loop = scheduler()
+        slots = loop.admission.slots
+        resident(slots, [1, 2, 3, 4, 5])
+        assert admit(loop, request("a", [1, 2, 3, 9, 9])) == [Copy(0, 1, 3)]
+        assert held(loop.admission) == [[1, 2, 3, 4, 5], [1, 2, 3], [], []]
+        assert loop.running[0].num_cached == 3
+
+    def test_a_resident_that_is_wholly_a_prefix_is_taken_over(self) -> None:
+        loop = scheduler()
+        resident(loop.admission.slots, [1, 2, 3])
+        assert admit(loop, request("a", [1, 2, 3, 4, 5])) == []
+        assert held(loop.admission) == [[1, 2, 3], [], [], []]
+        assert loop.running[0].slot is loop.admission.slots.slots[0]
+
+    def test_a_part_of_the_only_slot_is_taken_over_and_trimmed(self) -> None:
+        loop = scheduler(num_seqs=1, max_running=1)
+        resident(loop.admission.slots, [1, 2, 3, 4])
+        assert admit(loop, request("a", [1, 2, 9])) == [Trim(0, 2)]
+        assert held(loop.admission) == [[1, 2]]
+
+    def test_a_running_sequence_lends_what_it_has_computed(self) -> None:
+        loop = scheduler()
+        loop.add(request("a", "abcdefgh"), 0.0)
+        play(loop)
+        assert admit(loop, request("b", "abcdxy")) == [Copy(0, 1, 4)]
+        assert rows(loop.plan(0.0)) == {"a": 1, "b": 2}
+
+    def test_the_longest_of_several_wins(self) -> None:
+        loop = scheduler()
+        for tokens in ([1, 2, 8], [1, 2, 3, 4, 8], [1, 2, 3, 8]):
+            resident(loop.admission.slots, tokens)
+        assert admit(loop, request("a", [1, 2, 3, 4, 5, 6])) == [Copy(1, 3, 4)]
+
+    def test_the_last_token_of_a_prompt_is_always_computed(self) -> None:
+        """Its row is what the first token is drawn from."""
+        for prompt in ([1, 2, 3, 4], [1, 2, 3]):
+            loop = scheduler()
+            resident(loop.admission.slots, [1, 2, 3, 4])
+            assert admit(loop, request("a", prompt)) == [Copy(0, 1, len(prompt) - 1)]
+            assert rows(loop.plan(0.0)) == {"a": 1}
+
+    def test_another_namespaces_cells_do_not_exist(self) -> None:
+        loop = scheduler()
+        resident(loop.admission.slots, [1, 2, 3, 4, 5], namespace="theirs")
+        loop.add(request("b", "xyzxyzxyz", namespace="theirs"), 0.0)
+        assert admit(loop, request("a", [1, 2, 3, 4, 5], namespace="ours")) == []
+        assert loop.running[1].num_cached == 0
+        assert admit(loop, request("c", "xyzxyzxyz", namespace="ours")) == []  # nor is b's prefill waited for
+
+
+class TestPromises:
+    def test_a_newcomer_needs_cells_for_its_prompt_and_the_reserve(self) -> None:
+        """20 cells: 5 + 4 for each of the first two, so the third (5 + 4) waits, and the small one behind it too."""
+        loop = scheduler(num_cells=20, max_running=4)
+        for name, tokens in (("a", "abcde"), ("b", "fghij"), ("c", "klmno")):
+            loop.add(request(name, tokens, 16), 0.0)
+        admit(loop, request("small", "p", 1))
+        assert names(loop.running) == ["a", "b"]
+        assert [sequence.num_reserved for sequence in loop.running] == [9, 9]
+        assert names(loop.waiting()) == ["c", "small"]
+
+    def test_no_more_than_it_can_ever_hold_is_promised(self) -> None:
+        loop = scheduler()
+        admit(loop, request("a", "abcde", 2))
+        assert loop.running[0].num_reserved == 6  # the last token it draws is never computed
+
+    def test_residents_make_room_least_recently_used_first(self) -> None:
+        """20 cells, two residents of 6: a promise of 9 needs one of them to go."""
+        loop = scheduler(num_cells=20)
+        resident(loop.admission.slots, [1] * 6)
+        resident(loop.admission.slots, [2] * 6)
+        assert admit(loop, request("a", "vwxyz", 16)) == [Trim(0, 0)]
+        assert held(loop.admission) == [[], [2] * 6, [], []]
+
+    def test_the_source_of_a_prefix_is_not_evicted_for_its_own_reader(self) -> None:
+        """All slots taken, and the source is the one unused for longest."""
+        loop = scheduler(num_seqs=2)
+        resident(loop.admission.slots, [1, 2, 3, 4])
+        resident(loop.admission.slots, [7, 7])
+        assert admit(loop, request("a", [1, 2, 9])) == [Trim(1, 0), Copy(0, 1, 2)]
+
+    def test_shared_cells_of_a_resident_are_promised_too(self) -> None:
+        """A resident of 10 in 14 cells is no free room: 1 cell beside it is taken, so 14 do not fit, and 13 do."""
+        loop = scheduler(num_cells=14, num_seqs=3)
+        resident(loop.admission.slots, list(range(1, 11)))
+        admit(loop, request("one", "z", 1))
+        admit(loop, request("all", list(range(1, 13)), 3))
+        assert names(loop.waiting()) == ["all"]
+        loop.cancel(loop.waiting()[0])
+        admit(loop, request("less", list(range(1, 13)), 2))
+        assert names(loop.running) == ["one", "less"]
+        assert loop.running[1].num_cached == 10
+
+
+class TestPreemption:
+    """12 cells, reserve 2: a and b get 3 + 2 each. They draw a token a step; when they hold 6 each, nothing is left."""
+
+    def full(self) -> Scheduler:
+        loop = scheduler(num_cells=12, reserve=2, num_seqs=3, max_running=3)
+        loop.add(request("a", "xxx", 8, key="a"), 0.0)
+        loop.add(request("b", "yyy", 8, key="b"), 1.0)
+        for _ in range(4):
+            play(loop, {"a": [24], "b": [25]})
+        assert [len(s.tokens) for s in loop.running] == [7, 7]
+        assert [s.num_reserved for s in loop.running] == [6, 6]
+        assert loop.admission.slots.num_free == 0
+        return loop
+
+    def test_the_youngest_makes_room_and_its_client_hears_nothing(self) -> None:
+        loop = self.full()
+        told(loop)
+        batch = play(loop, {"a": [24]}, drafts={"a": (24,)})
+        assert batch.operations[0] == Trim(1, 0)
+        assert isinstance(batch.operations[1], Compact)
+        assert rows(batch) == {"a": 1}
+        assert names(loop.waiting()) == ["b"]
+        assert told(loop) == {"a": ["x"]}
+        assert loop.admission.num_preempted == 1
+        assert loop.running[0].num_reserved == 9  # a whole reserve more, beyond the 7 it needs
+
+    def test_it_goes_on_later_where_it_was_before_all_newcomers(self) -> None:
+        loop = self.full()
+        told(loop)
+        loop.add(request("c", "z", 1, key="c"), 0.0)
+        loop.add(request("b2", "z", 1, key="b"), 0.0)
+        play(loop, {"a": [24]})
+        assert names(loop.waiting()) == ["b", "c", "b2"]
+        play(loop, {"a": [0]})  # a ends
+        batch = loop.plan(0.0)
+        assert names(loop.running) == ["b", "c", "b2"]
+        assert rows(batch)["b"] == 7
+        assert loop.running[0].num_cached == 0  # of when it first got a slot
+
+    def test_a_preempted_draft_is_forgotten(self) -> None:
+        loop = scheduler(num_cells=12, reserve=2, num_seqs=3)
+        loop.add(request("a", "xxx", 8), 0.0)
+        loop.add(request("b", "yyy", 8), 0.0)
+        for _ in range(4):
+            play(loop, {"a": [24], "b": [25]}, drafts={"b": (9, 9)})
+        play(loop)
+        assert loop.waiting()[0].draft == ()
+
+    def test_the_youngest_steps_back_itself_when_the_older_have_enough(self) -> None:
+        loop = scheduler(num_cells=12, reserve=2, num_seqs=3)
+        loop.add(request("a", "xxxxx", 4), 0.0)  # 8 cells at most, 7 at first
+        loop.add(request("b", "yy", 8), 0.0)  # 4 at first
+        for _ in range(4):
+            batch = play(loop)
+            assert set(rows(batch)) == {"a", "b"} or loop.admission.num_preempted
+        assert loop.admission.num_preempted == 1
+        assert names(loop.waiting()) == ["b"]
+        assert told(loop)["a"][-1] == "<length>"
+        batch = play(loop)  # nobody needed b's cells, so it goes on where it stood; now a's make room
+        assert (rows(batch), batch.operations[:2]) == ({"b": 1}, (Forget("a"), Trim(0, 0)))
+
+
+class TestSingleFlight:
+    def test_who_shares_a_prefix_in_the_making_waits_for_it_and_holds_up_nobody(self) -> None:
+        """a computes 16 of its 20 tokens in a step; b shares 12 of them; c nothing."""
+        loop = scheduler(max_running=3)
+        loop.add(request("a", "abcdefghijklmnopqrst"), 0.0)
+        loop.add(request("b", "abcdefghijklzz"), 0.0)
+        loop.add(request("c", "z"), 0.0)
+        assert names(loop.waiting()) == ["a", "b", "c"]
+        play(loop)
+        assert names(loop.running) == ["a", "c"]
+        batch = play(loop)
+        assert batch.operations == (Copy(0, 2, 12),)
+        assert rows(batch)["b"] == 2
+        assert loop.running[2].num_cached == 12
+
+    def test_a_few_tokens_are_not_worth_waiting_for(self) -> None:
+        loop = scheduler()
+        loop.add(request("a", "abcxxxxx"), 0.0)
+        loop.add(request("b", "abcyyyyy"), 0.0)
+        play(loop)
+        assert names(loop.running) == ["a", "b"]
+
+    def test_four_choices_of_one_prompt_compute_it_once(self) -> None:
+        loop = scheduler(max_running=4, max_rows=8)
+        for choice in range(4):
+            loop.add(request(f"r-{choice}", "abcdefghij"), 0.0)
+        computed = [rows(play(loop)) for _ in range(3)]
+        assert computed[0] == {"r-0": 8}
+        # 2 tokens are left: fewer than `min_wait`, so the others go their own way from the 8
+        assert computed[1] == {"r-0": 2, "r-1": 2, "r-2": 2, "r-3": 2}
+        assert computed[2] == {"r-0": 1, "r-1": 1, "r-2": 1, "r-3": 1}
+
+    def test_the_wait_ends_when_the_other_leaves(self) -> None:
+        loop = scheduler(max_rows=4)
+        first = loop.add(request("a", "abcdefghijklmnop"), 0.0)
+        loop.add(request("b", "abcdefghijklmnop"), 0.0)
+        play(loop)
+        assert names(loop.waiting()) == ["b"]
+        loop.cancel(first)
+        assert names(loop.waiting()) == ["b"]
+        play(loop)
+        assert names(loop.running) == ["b"]
+        assert loop.running[0].num_cached == 4
+
+
+class TestLeaving:
+    def test_a_finished_sequences_cells_stay_for_the_next_turn(self) -> None:
+        loop = scheduler()
+        sequence = loop.add(request("a", "abc", 3), 0.0)
+        for _ in range(3):
+            play(loop, {"a": [24]})
+        assert sequence.done
+        assert held(loop.admission)[0] == [1, 2, 3, 24, 24]
+        assert admit(loop, request("b", "abcxxq", 1)) == [Forget("a")]
+        assert loop.running[0].num_cached == 5
+
+    def test_one_that_waits_leaves_the_queue_only(self) -> None:
+        loop = scheduler(max_running=1)
+        loop.add(request("a", "abc"), 0.0)
+        waiting = loop.add(request("b", "xyz"), 0.0)
+        play(loop)
+        loop.cancel(waiting)
+        batch = loop.plan(0.0)
+        assert batch is not None
+        assert (loop.waiting(), batch.operations) == ([], (Forget("b"),))
+
+
+class TestCompaction:
+    def test_garbage_is_left_until_it_is_well_worth_a_move_or_the_cells_run_out(self) -> None:
+        """10 cells: 4 are garbage; a prompt of 7 fits only when they are fresh again."""
+        loop = scheduler(num_cells=10)
+        slots = loop.admission.slots
+        slots.trim(resident(slots, [1, 2, 3, 4]), 0)
+        assert admit(loop, request("a", "xyz", 1)) == []
+        play(loop)
+        operations = admit(loop, request("b", "tuvwxyz", 1))
+        assert operations[0] == Forget("a")
+        assert [type(operation) for operation in operations[1:]] == [Compact]
+        assert slots.num_fresh == 7

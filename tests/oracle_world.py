@@ -1,0 +1,224 @@
+"""A random world for the oracle: arrivals, chunks, drafts, tiny caches, preemption, faults, deadlines and cancels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from reame.core.admission import Limits
+from reame.core.batch import Copy, Trim
+from reame.core.events import Delta, Finish, TokenLogprob
+from reame.core.request import Request, Sampling
+from reame.core.scheduler import Scheduler
+from reame.core.slots import Slots
+from reame.engine.fake import FakeEngine, reference_tokens
+from reame.engine.step import StepRunner
+from reame.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence as Seq
+
+    from reame.core.batch import Batch, StepResult
+    from reame.core.sequence import Sequence
+    from reame.engine.base import Row
+
+VOCABULARY = 8
+
+
+class StrictEngine(FakeEngine):
+    """The fake, with a failed decode that leaves garbage behind, and samplers that may be freed once only."""
+
+    def __init__(self, *, num_cells: int, num_seqs: int, max_rows: int) -> None:
+        super().__init__(num_cells=num_cells, num_seqs=num_seqs, max_rows=max_rows, vocab_size=VOCABULARY)
+        self.samplers: list[object] = []
+
+    def decode(self, rows: Seq[Row]) -> None:
+        if self.fail_next_decode:
+            self.fail_next_decode = False
+            super().decode([evolve(row, token=row.token % 7 + 1) for row in rows[: len(rows) // 2 + 1]])
+            raise EngineError("decode failed half way, as asked")
+        super().decode(rows)
+
+    def new_sampler(self, sampling: Sampling, prompt: Seq[int]) -> object:  # type: ignore[override]
+        self.samplers.append(super().new_sampler(sampling, prompt))
+        return self.samplers[-1]
+
+    def free_sampler(self, sampler: object) -> None:
+        assert any(sampler is live for live in self.samplers), "a sampler was freed twice"
+        self.samplers = [live for live in self.samplers if live is not sampler]
+
+    def sample(self, row: int, sampler: object) -> int:
+        assert any(sampler is live for live in self.samplers), "a sampler was used after its end"
+        return super().sample(row, sampler)
+
+    def values(self, seq: int) -> list[int]:
+        return [cell.value for cell in self._held(seq)]
+
+    @property
+    def num_used(self) -> int:
+        return sum(bool(cell.seqs - {-1}) for cell in self.cells)
+
+
+def chain(tokens: Seq[int]) -> tuple[list[int], list[int]]:
+    """What the cells of `tokens` must hold, and the state after each of them: the fake engine's rule, written anew."""
+    values: list[int] = []
+    states = []
+    for position, token in enumerate(tokens):
+        seen = tuple(values)
+        values.append(hash((token, position, seen)))
+        states.append(hash((values[-1], seen)))
+    return values, states
+
+
+class World:
+    """An engine, a scheduler, and what every request must come to. `seen` counts what happened in it."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        draw = self.random.randint
+        self.engine = StrictEngine(num_cells=draw(24, 80), num_seqs=draw(1, 8), max_rows=draw(6, 24))
+        self.limits = Limits(
+            max_running=draw(1, min(5, self.engine.num_seqs)), max_rows=self.engine.max_rows, max_sampled=draw(5, 24),
+            reserve=draw(1, 8), min_wait=draw(1, 6), min_chunk=draw(1, 4), min_garbage=draw(1, 40),
+            longest_move=draw(1, 20),
+            step_seconds=self.random.choice([0.01, 0.05, 1.0]), prefill_seconds=self.random.choice([0.01, 0.1, 1.0]),
+        )  # fmt: skip
+        self.scheduler = Scheduler(
+            Slots(self.engine.num_cells, self.engine.num_seqs), self.limits,
+            piece=self.engine.vocabulary.piece, eog_tokens=self.engine.info.eog_tokens,
+        )  # fmt: skip
+        self.slots = self.scheduler.admission.slots
+        self.runner = StepRunner(self.engine, self.propose)
+        self.seconds_per_row = self.random.choice([0.0001, 0.001, 0.005, 0.02])
+        self.stems = [[draw(1, 7) for _ in range(draw(1, 20))] for _ in range(3)]
+        self.expected: dict[str, list[int]] = {}
+        self.texts: dict[str, str] = {}
+        self.logprobs: dict[str, list[TokenLogprob]] = {}
+        self.finishes: dict[str, Finish] = {}
+        self.sequences: dict[str, Sequence] = {}
+        self.absent: set[str] = set()
+        self.seen: Counter[str] = Counter()
+        self.steps = 0
+
+    def propose(self, sequence: Sequence, drawn: tuple[int, ...]) -> tuple[int, ...]:
+        """A guess: the truth, the truth with a fault in it, noise, or nothing."""
+        so_far = len(sequence.tokens) - len(sequence.request.prompt) + len(drawn)
+        truth = self.expected[sequence.request.id][so_far:]
+        noise = [self.random.randrange(8) for _ in range(self.random.randrange(8))]
+        kind = self.random.randrange(4)
+        return tuple((truth[:5], truth[:2] + noise, noise, [])[kind])
+
+    def arrive(self) -> None:
+        draw, choice = self.random.randint, self.random.choice
+        prompt = [*choice(self.stems)[: draw(1, 20)], *(draw(1, 7) for _ in range(draw(0, 6)))]
+        prompt = prompt[: self.engine.num_cells]
+        room = self.engine.num_cells - len(prompt) + 1
+        sampling = Sampling(temperature=choice([0.0, 0.8]), seed=draw(0, 9), presence_penalty=choice([0.0, 1.0]))
+        request = Request(
+            id=f"r{len(self.expected)}", prompt=tuple(prompt), max_tokens=min(room, choice([1, 3, 12, 40])),
+            sampling=sampling, key=choice("ab"), namespace=choice("aab"), stop=choice([(), (), ("ab",), ("c", "bd")]),
+            logprobs=choice([None, None, 0, 2]),
+            deadline=self.steps + draw(1, 30) if self.random.random() < 0.05 else float("inf"),
+        )  # fmt: skip
+        self.expected[request.id] = reference_tokens(prompt, sampling, request.max_tokens, VOCABULARY)
+        self.texts[request.id] = ""
+        self.logprobs[request.id] = []
+        self.sequences[request.id] = self.scheduler.add(request, self.steps)
+
+    def run(self) -> None:
+        """Until all that came is over; cancels are few, as they would hide that somebody starves."""
+        arrivals = self.random.randint(1, 12)
+        while arrivals or self.scheduler.sequences():
+            if arrivals and self.random.random() < 0.4:
+                self.arrive()
+                arrivals -= 1
+            elif self.scheduler.sequences() and self.random.random() < 0.005:
+                victim = self.random.choice(self.scheduler.sequences())
+                self.scheduler.cancel(victim)
+                self.absent.add(victim.request.id)
+            elif not self.step():
+                assert arrivals, "somebody waits and nothing is done for him"
+            assert self.steps <= self.most_steps(), "no end in sight"
+        while self.step():
+            pass
+
+    def most_steps(self) -> int:
+        """Every step computes a row at least for good, but for those that preemption takes back."""
+        work = sum(len(s.request.prompt) + s.request.max_tokens for s in self.sequences.values())
+        return work + (self.scheduler.admission.num_preempted + 1) * self.engine.num_cells
+
+    def step(self) -> bool:
+        batch = self.scheduler.plan(self.steps)
+        self.take_events()
+        self.check_promises()
+        if batch is None:
+            return False
+        self.steps += 1
+        assert batch.num_rows <= self.engine.max_rows
+        assert sum(1 + part.num_drafted for part in batch.slices if part.samples) <= self.limits.max_sampled
+        if batch.slices and self.random.random() < 0.003:
+            self.engine.fail_next_decode = True
+        result = evolve(self.runner.run(batch), seconds=batch.num_rows * self.seconds_per_row)
+        self.scheduler.commit(batch, result, self.steps)
+        self.take_events()
+        self.check_mirror()
+        self.note(batch, result)
+        return True
+
+    def take_events(self) -> None:
+        for sequence, event in self.scheduler.take_events():
+            name = sequence.request.id
+            assert name not in self.finishes, "an event after the end"
+            assert name not in self.absent, "an event after a cancel"
+            if isinstance(event, Delta):
+                self.texts[name] += event.text
+                self.logprobs[name] += event.logprobs
+            else:
+                self.finishes[name] = event
+
+    def check_promises(self) -> None:
+        """Every running sequence can be given the cells that it was promised; no cell crosses a namespace."""
+        running = [slot for slot in self.slots.slots if slot.running]
+        pinned = {cell for slot in running for cell in slot.cells}
+        promised = sum(s.num_reserved - s.num_computed for s in self.scheduler.running)
+        assert [s.slot for s in self.scheduler.running if s.slot not in running] == []
+        assert (len(running), self.slots.num_pinned) == (len(self.scheduler.running), len(pinned))
+        assert all(len(s.tokens) <= s.num_reserved <= s.max_cells for s in self.scheduler.running)
+        assert promised <= self.slots.num_free, "more cells promised than there are"
+        owners: dict[int, str] = {}
+        for slot in self.slots.slots:
+            assert all(owners.setdefault(cell, slot.namespace) == slot.namespace for cell in slot.cells)
+
+    def check_mirror(self) -> None:
+        """The engine's cells are the scheduler's, but for trims that the next batch will carry."""
+        lengths = self.runner.lengths()
+        pending = [op for op in self.scheduler.admission._operations if isinstance(op, Trim)]
+        for trim in pending:
+            lengths[trim.seq] = min(lengths[trim.seq], trim.length)
+        assert lengths == [len(slot.tokens) for slot in self.slots.slots]
+        held = {cell for slot in self.slots.slots for cell in slot.cells}
+        if not pending:
+            places = [[p for p, cell in enumerate(self.engine.cells) if seq in cell.seqs] for seq in range(len(lengths))]
+            assert places == [slot.cells for slot in self.slots.slots], "cells lie elsewhere than believed"
+        assert self.slots.num_free == self.slots.num_cells - len(held)
+        assert pending or self.engine.num_used == len(held)
+
+    def note(self, batch: Batch, result: StepResult) -> None:
+        seen = self.seen
+        seen["copies"] += sum(isinstance(op, Copy) for op in batch.operations)
+        seen["evictions"] += sum(op == Trim(op.seq, 0) for op in batch.operations if isinstance(op, Trim))
+        seen["takeovers"] += sum(op.length > 0 for op in batch.operations if isinstance(op, Trim))
+        seen["failures"] += result.error is not None
+        for part, output in zip(batch.slices, result.outputs, strict=False):
+            assert 0 not in output.tokens[:-1], "drawn beyond the end"
+            seen["chunks"] += not part.samples
+            if part.num_drafted:
+                num_accepted = len(output.tokens) - 1
+                how = "wholly" if num_accepted == part.num_drafted else "partly" if num_accepted else "not"
+                seen[f"drafts {how} accepted"] += 1
+                if part.sequence.text.stopped:
+                    seen["stops in drafts"] += part.sequence.tokens[-len(output.tokens) :] != list(output.tokens)
+                seen["ends in drafts"] += output.tokens[-1] == 0 and 0 in part.tokens[-part.num_drafted :]

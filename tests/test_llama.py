@@ -1,0 +1,101 @@
+"""llama.cpp with the real small model: what the fake cannot show."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from reame.core.request import Sampling
+from reame.engine.base import Row
+from reame.engine.llama import LlamaEngine, LlamaOptions
+from reame.errors import ModelError
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from collections.abc import Callable, Iterator
+
+GREEDY = Sampling(temperature=0)
+
+
+@pytest.fixture(scope="module")
+def llama(model_path: Path) -> Iterator[LlamaEngine]:
+    engine = LlamaEngine(model_path, LlamaOptions(num_cells=256, num_seqs=2, max_rows=32, threads=2))
+    yield engine
+    engine.close()
+
+
+def prefill(llama: LlamaEngine, tokens: list[int]) -> int:
+    llama.trim(0, 0)
+    llama.compact(())
+    llama.decode([Row(token, i, 0, i == len(tokens) - 1) for i, token in enumerate(tokens)])
+    return len(tokens) - 1
+
+
+def plain(llama: LlamaEngine, prompt: list[int], count: int, sampling: Sampling) -> list[int]:
+    sampler = llama.new_sampler(sampling, prompt)
+    drawn = [llama.sample(prefill(llama, prompt), sampler)]
+    while len(drawn) < count:
+        llama.decode([Row(drawn[-1], llama.length(0), 0, True)])
+        drawn.append(llama.sample(0, sampler))
+    llama.free_sampler(sampler)
+    return drawn
+
+
+def first_token(llama: LlamaEngine, sampling: Sampling, text: str = "The capital of France is") -> str:
+    prompt = llama.vocabulary.tokenize(text, add_special=True, parse_special=False)
+    drawn = plain(llama, prompt, 1, sampling)
+    return llama.vocabulary.piece(drawn[0]).decode()
+
+
+def test_the_model_speaks(llama: LlamaEngine) -> None:
+    assert first_token(llama, GREEDY) == " Paris"
+
+
+def test_logit_bias_bans_and_forces(llama: LlamaEngine) -> None:
+    (paris,) = llama.vocabulary.tokenize(" Paris", add_special=False, parse_special=False)
+    (rome,) = llama.vocabulary.tokenize(" Rome", add_special=False, parse_special=False)
+    for heat in (0, 1.0):
+        ban = Sampling(temperature=heat, seed=1, logit_bias=((paris, -100.0),))
+        assert first_token(llama, ban) != " Paris"
+        force = Sampling(temperature=heat, seed=1, logit_bias=((rome, 100.0),))
+        assert first_token(llama, force) == " Rome"
+
+
+def test_penalties_change_repetition(llama: LlamaEngine) -> None:
+    prompt = llama.vocabulary.tokenize("one two three one two three one two three one two", add_special=True, parse_special=False)
+    free = plain(llama, prompt, 12, GREEDY)
+    for kind in ("repeat_penalty", "presence_penalty", "frequency_penalty"):
+        held = plain(llama, prompt, 12, Sampling(temperature=0, **{kind: 1.9}))
+        assert held != free
+        assert len(set(held)) > len(set(free)), kind
+
+
+def test_the_probabilities_of_all_tokens_sum_to_one(llama: LlamaEngine) -> None:
+    prompt = llama.vocabulary.tokenize("Hello", add_special=True, parse_special=False)
+    row = prefill(llama, prompt)
+    _, top = llama.logprobs(row, 0, llama.info.vocab_size - 1)
+    assert math.isclose(sum(math.exp(p) for _, p in top), 1.0, rel_tol=1e-3)
+
+
+@pytest.mark.parametrize("content", [b"", b"GGUF", b"no model at all" * 100])
+def test_a_file_that_is_no_model_is_refused_in_a_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "broken.gguf"
+    path.write_bytes(content)
+    with pytest.raises(ModelError) as caught:
+        LlamaEngine(path, LlamaOptions())
+    assert "broken.gguf" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_progress_is_told_and_can_stop_the_load(model_path: Path) -> None:
+    shares: list[float] = []
+
+    def go_on(answer: bool) -> Callable[[float], bool]:
+        return lambda share: (shares.append(share), answer)[1]
+
+    LlamaEngine(model_path, LlamaOptions(num_cells=256), on_progress=go_on(True)).close()
+    assert shares[-1] == 1.0
+    with pytest.raises(ModelError):
+        LlamaEngine(model_path, LlamaOptions(), on_progress=go_on(False))

@@ -1,0 +1,142 @@
+"""Losslessness with the real small model: company, chunk sizes, drafts and shared prefixes never change a text.
+
+Runs the real scheduler and the real step on llama.cpp, without HTTP. The long form, with more prompts, is
+`tests/drill/lossless.py`.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from reame.core.admission import Limits
+from reame.core.events import Delta, Finish
+from reame.core.request import Request, Sampling
+from reame.core.scheduler import Scheduler
+from reame.core.slots import Slots
+from reame.engine.llama import LlamaEngine, LlamaOptions
+from reame.engine.step import StepRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from reame.engine.base import Engine
+    from reame.engine.step import Propose
+
+WORDS = ["river", "stone", "bread", "clock", "seven", "winter", "letter", "garden", "copper", "engine", "silver", "window", "paper", "horse", "bridge"]
+ANSWER = 16
+
+
+@pytest.fixture(scope="module")
+def engine(model_path: Path) -> Iterator[Engine]:
+    options = LlamaOptions(num_cells=4096, num_seqs=24, max_rows=256, threads=2, prefill_threads=2)
+    engine = LlamaEngine(model_path, options)
+    yield engine
+    engine.close()
+
+
+def requests(engine: Engine, count: int, seed: int = 7) -> list[Request]:
+    """Half greedy, half seeded at 0.8; half with one long common beginning; lengths from 10 to 110 tokens."""
+    random = Random(seed)
+    stem = " ".join(random.choices(WORDS, k=60))
+    made = []
+    for i in range(count):
+        text = (stem if i % 2 else "") + " ".join(random.choices(WORDS, k=random.randint(6, 40)))
+        prompt = engine.vocabulary.tokenize(f"Continue: {text}", add_special=True, parse_special=False)
+        sampling = Sampling(temperature=0) if i % 4 < 2 else Sampling(seed=i)
+        made.append(Request(id=f"r{i}", prompt=tuple(prompt), max_tokens=ANSWER, sampling=sampling))
+    return made
+
+
+def run(engine: Engine, batch: Sequence[Request], limits: Limits, propose: Propose | None = None) -> dict[str, str]:
+    """All requests at once through scheduler and step; their texts. The engine is empty before and after."""
+    scheduler = Scheduler(
+        Slots(engine.num_cells, engine.num_seqs), limits,
+        piece=engine.vocabulary.piece, eog_tokens=engine.info.eog_tokens,
+    )  # fmt: skip
+    runner = StepRunner(engine, propose) if propose else StepRunner(engine)
+    texts = {request.id: "" for request in batch}
+    for request in batch:
+        scheduler.add(request, 0.0)
+    while (plan := scheduler.plan(0.0)) is not None:
+        scheduler.commit(plan, runner.run(plan), 0.0)
+        for sequence, event in scheduler.take_events():
+            if isinstance(event, Delta):
+                texts[sequence.request.id] += event.text
+            else:
+                assert isinstance(event, Finish)
+                assert event.error is None
+    for seq in range(engine.num_seqs):
+        engine.trim(seq, 0)
+    engine.compact(())
+    return texts
+
+
+def limits(**changes: int | float) -> Limits:
+    values = {"max_running": 8, "max_rows": 256, "step_seconds": 1e9, "prefill_seconds": 1e9} | changes
+    return Limits(**values)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def made(engine: Engine) -> list[Request]:
+    return requests(engine, 12)
+
+
+@pytest.fixture(scope="module")
+def alone(engine: Engine, made: list[Request]) -> dict[str, str]:
+    """Each text as it comes from an empty engine with nobody else there."""
+    texts: dict[str, str] = {}
+    for request in made:
+        texts |= run(engine, [request], limits())
+    assert len(set(texts.values())) > len(made) // 2
+    return texts
+
+
+def test_eight_at_once_get_what_each_gets_alone(
+    engine: Engine, made: list[Request], alone: dict[str, str]
+) -> None:
+    assert run(engine, made, limits(max_running=8)) == alone
+
+
+@pytest.mark.parametrize("chunk", [1, 5, 61])
+def test_any_chunk_size_gives_the_same_text(
+    engine: Engine, made: list[Request], alone: dict[str, str], chunk: int
+) -> None:
+    some = made[1:4]
+    texts = run(engine, some, limits(step_seconds=0, prefill_seconds=0, min_chunk=chunk, max_running=2))
+    assert texts == {request.id: alone[request.id] for request in some}
+
+
+def test_a_tiny_cache_with_preemption_gives_the_same_text(
+    engine: Engine, made: list[Request], alone: dict[str, str]
+) -> None:
+    """`reserve` 1 and few cells: sequences grow, are preempted and come back."""
+    small = limits(reserve=1, max_running=8)
+    scheduler_cells = engine.num_cells
+    try:
+        engine.num_cells = 320
+        assert run(engine, made, small) == alone
+    finally:
+        engine.num_cells = scheduler_cells
+
+
+def test_drafts_right_or_absurd_give_the_same_text(
+    engine: Engine, made: list[Request], alone: dict[str, str]
+) -> None:
+    random = Random(3)
+    truth = {
+        request.id: engine.vocabulary.tokenize(alone[request.id], add_special=False, parse_special=False)
+        for request in made
+    }
+
+    def propose(sequence: object, drawn: tuple[int, ...]) -> tuple[int, ...]:
+        request = sequence.request  # type: ignore[attr-defined]
+        so_far = sequence.num_generated + len(drawn)  # type: ignore[attr-defined]
+        right = tuple(truth[request.id][so_far : so_far + random.randint(0, 6)])
+        wrong = tuple(random.randrange(engine.info.vocab_size) for _ in range(random.randint(0, 4)))
+        return right + wrong
+
+    assert run(engine, made, limits(max_running=8), propose) == alone
