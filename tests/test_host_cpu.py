@@ -217,7 +217,7 @@ def test_missing_are_only_what_a_compiler_uses() -> None:
 
 def test_a_build_for_another_cpu_is_refused_by_name(tmp_path: Path) -> None:
     tree(tmp_path, {"proc/cpuinfo": "flags\t: sse4_2 avx\n"})
-    build = tmp_path / "reame-build.json"
+    build = tmp_path / "set-up.json"
     check_build(build, tmp_path)
     build.write_text(json.dumps({"cpu_features": ["avx", "avx2", "fma"]}))
     with pytest.raises(ModelError, match=r"with avx2, fma, which this one lacks: run \./scripts/setup"):

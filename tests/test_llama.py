@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,11 +11,10 @@ from reame.core.request import Sampling
 from reame.engine.base import Row
 from reame.engine.llama import LlamaEngine, LlamaOptions
 from reame.errors import ModelError
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 GREEDY = Sampling(temperature=0)
 
@@ -64,7 +64,8 @@ def test_logit_bias_bans_and_forces(llama: LlamaEngine) -> None:
 
 
 def test_penalties_change_repetition(llama: LlamaEngine) -> None:
-    prompt = llama.vocabulary.tokenize("one two three one two three one two three one two", add_special=True, parse_special=False)
+    text = "one two three one two three one two three one two"
+    prompt = llama.vocabulary.tokenize(text, add_special=True, parse_special=False)
     free = plain(llama, prompt, 12, GREEDY)
     for kind in ("repeat_penalty", "presence_penalty", "frequency_penalty"):
         held = plain(llama, prompt, 12, Sampling(temperature=0, **{kind: 1.9}))

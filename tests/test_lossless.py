@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from reame.engine.base import Engine
     from reame.engine.step import Propose
 
-WORDS = ["river", "stone", "bread", "clock", "seven", "winter", "letter", "garden", "copper", "engine", "silver", "window", "paper", "horse", "bridge"]
+WORDS = [
+    "river", "stone", "bread", "clock", "seven", "winter", "letter", "garden", "copper", "engine", "silver", "window",
+    "paper", "horse", "bridge",
+]  # fmt: skip
 ANSWER = 16
 
 

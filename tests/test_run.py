@@ -182,6 +182,7 @@ def ask(*words: str, standard_input: str = "") -> subprocess.CompletedProcess[st
     )
 
 
+@pytest.mark.model
 def test_argument_standard_input_or_both_are_one_question(model_path: Path) -> None:
     """By temperature 0 the same text, and nothing else on either stream."""
     argument = ask(str(model_path), *QUICK, "Name", "an\n\nanimal.")
@@ -194,12 +195,14 @@ def test_argument_standard_input_or_both_are_one_question(model_path: Path) -> N
     assert re.fullmatch(r"\(prompt: \d+ tokens, .* tok/s; answer: [1-8] tokens, .*\)\n", piped.stderr)
 
 
+@pytest.mark.model
 def test_too_long_for_the_context_is_one_line_and_status_1(model_path: Path) -> None:
     done = ask(str(model_path), "--context", "64", standard_input="word " * 500)
     assert (done.returncode, done.stdout) == (1, "")
     assert re.fullmatch(r"reame: .*context is 64 tokens.*\n", done.stderr)
 
 
+@pytest.mark.model
 def test_a_reader_that_leaves_ends_it_quietly(model_path: Path) -> None:
     words = command(str(model_path), "--max-tokens", "200", "--seed", "1", "Tell me a long story.")
     with subprocess.Popen(
@@ -213,6 +216,7 @@ def test_a_reader_that_leaves_ends_it_quietly(model_path: Path) -> None:
         assert process.stderr.read() == b""
 
 
+@pytest.mark.model
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_stops_the_answer(number: signal.Signals, status: int, model_path: Path) -> None:
     words = command(str(model_path), "--max-tokens", "2000", "--seed", "1", "Tell me a very long story.")
@@ -227,6 +231,7 @@ def test_a_signal_stops_the_answer(number: signal.Signals, status: int, model_pa
         assert process.stderr.read() == b""
 
 
+@pytest.mark.model
 def test_a_missing_model_is_pulled_first(model_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REAME_MODELS", str(tmp_path / "models"))
     monkeypatch.setenv("NO_PROXY", "*")
@@ -240,6 +245,7 @@ def test_a_missing_model_is_pulled_first(model_path: Path, tmp_path: Path, monke
     assert re.fullmatch(r"reame: .*\n", missing.stderr)
 
 
+@pytest.mark.model
 def test_serve_is_the_daemon_with_this_model(model_path: Path) -> None:
     (free,) = listen("127.0.0.1", 0)
     port = free.getsockname()[1]

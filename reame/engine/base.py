@@ -77,8 +77,12 @@ class Engine(Protocol):
     always 0..n-1 without holes, and its cells lie in the order of its positions: attention sums in the cells' order.
     """
 
-    info: ModelInfo
-    vocabulary: Vocabulary
+    @property
+    def info(self) -> ModelInfo: ...
+
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+
     num_cells: int
     num_seqs: int
     max_rows: int

@@ -27,6 +27,7 @@ def load_library(*, spin_count: int, exact: bool) -> ModuleType:
             os.environ.setdefault("GOMP_SPINCOUNT", str(spin_count))
         if exact:
             os.environ.setdefault("GGML_CPU_TILED_MM", "0")
+        os.environ.setdefault("GGML_NO_BACKTRACE", "1")  # or an abort of ggml's starts gdb
         import llama_cpp.llama_cpp as library
 
         callback = library.llama_log_callback(_on_log)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
 from typing import Any
 
 
@@ -14,7 +13,7 @@ class LlamaVocabulary:
         self._library = library
         self._vocab = vocab
         self.size: int = library.llama_vocab_n_tokens(vocab)
-        self.piece = lru_cache(maxsize=1 << 18)(self._piece)
+        self._pieces: dict[int, bytes] = {}
 
     def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
         data = text.encode("utf-8", "replace")
@@ -35,8 +34,11 @@ class LlamaVocabulary:
     def eog_tokens(self) -> frozenset[int]:
         return frozenset(t for t in range(self.size) if self._library.llama_vocab_is_eog(self._vocab, t))
 
-    def _piece(self, token: int) -> bytes:
-        return self._render(token, special=False)
+    def piece(self, token: int) -> bytes:
+        piece = self._pieces.get(token)
+        if piece is None:
+            piece = self._pieces[token] = self._render(token, special=False)
+        return piece
 
     def _render(self, token: int, *, special: bool) -> bytes:
         room = 64

@@ -103,7 +103,7 @@ class Daemon:
             options = await trio.to_thread.run_sync(
                 partial(try_out, self._config, self._path, options), abandon_on_cancel=True
             )
-            engine = await thread.call(partial(LlamaEngine, self._path, options, on_progress=self._progress))
+            engine = await thread.call(lambda: LlamaEngine(self._path, options, on_progress=self._progress))
         except ModelError:
             if self._stopping.is_set():
                 return None

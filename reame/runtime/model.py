@@ -71,7 +71,7 @@ def try_out(config: Config, path: Path, options: LlamaOptions) -> LlamaOptions:
 
     Raises ModelError when it does not run here.
     """
-    check_build(Path(sys.prefix) / "reame-build.json")
+    check_build(Path(sys.prefix) / "set-up.json")
     if not config.engine.canary:
         return options
     verdict = check(path, options, cache_dir=cache_dir(), cpu_features=cpu_features())

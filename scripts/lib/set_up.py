@@ -44,13 +44,15 @@ class Stamp:
     project: str
     wheel: str
     extras: tuple[str, ...]
+    cpu_features: tuple[str, ...]
+    """Of the CPU that llama.cpp was built on: `reame` compares before it loads the library and could only crash."""
 
     @classmethod
     def read(cls, path: Path) -> Stamp | None:
         """None when there is none, or it is not one of ours."""
         try:
             fields = json.loads(path.read_text())
-            return cls(**fields | {"extras": tuple(fields["extras"])})
+            return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
@@ -81,6 +83,7 @@ class SetUp:
             project=hashlib.sha256(project).hexdigest(),
             wheel=self.recipe.key,
             extras=tuple(sorted(extras.union(kept))),
+            cpu_features=self.recipe.cpu_features,
         )
 
     @property
