@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from reame.catalog_types import HubFile
 
-MAX_TRIES = 5  # in a row that bring no byte
+MAX_TRIES = 5  # in a row that get no further
 MAX_PAUSE = 30  # seconds that a server may ask us to wait
 CHUNK_BYTES = 1 << 18
 
@@ -54,15 +54,15 @@ class Download:
         await trio.to_thread.run_sync(self.part.commit, checksum)
 
     async def _fetch(self) -> None:
-        """Try until all bytes are here, giving up after MAX_TRIES in a row without a new byte."""
-        tries = 0
+        """Try until all bytes are here, giving up after MAX_TRIES in a row that got no further than any before."""
+        tries, most = 0, self.part.size
         async with client() as session:
             while not self._whole():
-                before = self.part.size
                 try:
                     await self._try(session)
                 except (_Interrupted, httpx2.TransportError) as why:
-                    tries = 1 if self.part.size > before else tries + 1
+                    tries = 1 if self.part.size > most else tries + 1
+                    most = max(most, self.part.size)
                     await self._wait(why, tries)
 
     def _whole(self) -> bool:

@@ -155,7 +155,8 @@ async def test_rm_takes_all_parts_and_what_a_pull_left(store: Path) -> None:
 
 async def test_rm_never_leaves_the_models_directory(store: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside.gguf"
-    outside.write_bytes(gguf(100))
+    for file in (outside, tmp_path / "mine.gguf", store / "mine.gguf"):
+        file.write_bytes(gguf(100))
     (store / "link.gguf").symlink_to(outside)
     (store / "sub").mkdir()
     (store / "sub" / "deep.gguf").write_bytes(gguf(100))
@@ -169,12 +170,14 @@ async def test_rm_never_leaves_the_models_directory(store: Path, tmp_path: Path)
         ".",
         "/",
         "",
+        "../mine",
+        str(tmp_path / "mine.gguf"),
     ):
         with pytest.raises(ModelError):
             await models.rm(name, yes=True)
     assert await models.rm(str(store / "link.gguf"), yes=True) == 0
     assert outside.read_bytes() == gguf(100)
-    assert names(store) == ["sub"]
+    assert names(store) == ["mine.gguf", "sub"]
 
 
 async def test_rm_of_what_is_not_there_names_what_is(store: Path) -> None:

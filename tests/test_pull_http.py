@@ -78,10 +78,10 @@ async def fetched(directory: Path, spec: str = SPEC, heard: Heard | None = None)
     return path.read_bytes()
 
 
-async def refusal(directory: Path, spec: str = SPEC) -> str:
+async def refusal(directory: Path, spec: str = SPEC, heard: Heard | None = None) -> str:
     """The one line that a person reads when the pull fails; nothing is in place then."""
     with pytest.raises(ModelError) as caught:
-        await ensure(spec, directory, pause=0)
+        await ensure(spec, directory, progress=heard, pause=0)
     line = str(caught.value)
     assert "\n" not in line
     assert TOKEN not in line
@@ -197,7 +197,9 @@ async def test_a_part_with_a_damaged_note_is_worth_nothing(hub: HubServer, tmp_p
     (tmp_path / "tiny-q4_0.gguf.part").write_bytes(b"GGUF of something else")
     if note is not None:
         (tmp_path / "tiny-q4_0.gguf.part.json").write_text(note)
-    assert await fetched(tmp_path) == DATA
+    heard = Heard()
+    assert await fetched(tmp_path, heard=heard) == DATA
+    assert heard.lines == []
 
 
 async def test_a_damaged_part_is_noticed_and_deleted(hub: HubServer, tmp_path: Path) -> None:
@@ -257,6 +259,12 @@ async def test_more_bytes_than_the_hub_says_are_refused(hub: HubServer, tmp_path
     hub.linked = {"X-Linked-Size": "1000"}
     assert "longer than the hub says" in await refusal(tmp_path)
     assert visible(tmp_path) == []
+
+
+async def test_a_hub_that_contradicts_itself_is_not_asked_for_ever(hub: HubServer, tmp_path: Path) -> None:
+    hub.linked = {"X-Linked-Size": str(len(DATA) + 1)}
+    assert "run the same command again" in await refusal(tmp_path)
+    assert len(hub.to("storage")) <= 2 * pull_http.MAX_TRIES
 
 
 async def test_a_part_that_is_too_long_begins_anew(hub: HubServer, tmp_path: Path) -> None:
@@ -365,7 +373,9 @@ async def test_offline_says_so_at_once(tmp_path: Path, monkeypatch: pytest.Monke
         closed.bind(("127.0.0.1", 0))  # bound, and nobody listens
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{closed.getsockname()[1]}")
         monkeypatch.setenv("NO_PROXY", "*")
-        line = await refusal(tmp_path)
+        heard = Heard()
+        line = await refusal(tmp_path, heard=heard)
+    assert heard.lines == []
     assert line.startswith("cannot reach 127.0.0.1 (")
     assert "check the network" in line
     assert "`reame list`" in line

@@ -6,6 +6,7 @@ import os
 import pty
 import select
 import signal
+import subprocess
 import sys
 import termios
 from contextlib import contextmanager
@@ -22,16 +23,19 @@ pytestmark = pytest.mark.model
 
 PROMPT = ">>> "
 LONGEST_S = 60  # without a byte: then something is stuck
+ON_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
+"""Makes the terminal that of the session, so that its Ctrl-C reaches the process."""
 
 
 @define
 class Terminal:
     """A pseudo-terminal and the process on it. `screen`: all that came from it and has not been read by `until`."""
 
-    process: int
+    process: subprocess.Popen[bytes]
     descriptor: int
     screen: str = ""
-    status: int | None = None
 
     def type(self, keys: str) -> None:
         os.write(self.descriptor, keys.encode())
@@ -51,12 +55,11 @@ class Terminal:
         self.until(line)
         return self.until(PROMPT).removesuffix(PROMPT)
 
-    def end(self) -> str:
-        """All the rest; `status` is then the exit status."""
+    def end(self) -> tuple[int, str]:
+        """The exit status, and all the rest."""
         while more := self._more():
             self.screen += more
-        self.status = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
-        return self.screen
+        return self.process.wait(timeout=LONGEST_S), self.screen
 
     def modes(self) -> tuple[int, bytes]:
         """How the terminal is set: its local flags, and the key that interrupts."""
@@ -78,18 +81,17 @@ def chatting(model: Path, cwd: Path, *options: str) -> Iterator[Terminal]:
     words = [sys.executable, "-m", "reame", "run", str(model), "--context", "512", "--temperature", "0", *options]
     environment = {**os.environ, "TERM": "xterm", "INPUTRC": os.devnull}
     environment.pop("REAME_CONFIG", None)
-    process, descriptor = pty.fork()
-    if not process:
-        os.chdir(cwd)
-        os.execve(sys.executable, words, environment)
-    terminal = Terminal(process, descriptor)
-    try:
-        yield terminal
-    finally:
-        os.close(descriptor)
-        if terminal.status is None:
-            os.kill(process, signal.SIGKILL)
-            os.waitpid(process, 0)
+    descriptor, other_end = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", ON_TERMINAL, *words],
+        stdin=other_end, stdout=other_end, stderr=other_end, start_new_session=True, cwd=cwd, env=environment,
+    ) as process:  # fmt: skip
+        os.close(other_end)
+        try:
+            yield Terminal(process, descriptor)
+        finally:
+            process.kill()
+            os.close(descriptor)
 
 
 def test_a_conversation_with_keys(model_path: Path, tmp_path: Path) -> None:
@@ -108,8 +110,7 @@ def test_a_conversation_with_keys(model_path: Path, tmp_path: Path) -> None:
         terminal.type("never sent\x03")
         assert "(prompt: " not in terminal.until(PROMPT)
         terminal.type("/by\x01\x05e\r")  # readline edits: to the beginning, to the end
-        terminal.end()
-        assert terminal.status == 0
+        assert terminal.end()[0] == 0
         assert terminal.modes() == before
 
 
@@ -122,16 +123,15 @@ def test_ctrl_c_stops_an_answer_and_then_ctrl_d_ends(model_path: Path, tmp_path:
         terminal.type("\x03")
         assert "(stopped)" in terminal.until(PROMPT)
         terminal.type("\x04")
-        terminal.end()
-        assert terminal.status == 0
+        assert terminal.end()[0] == 0
 
 
 def test_ctrl_c_while_it_loads(model_path: Path, tmp_path: Path) -> None:
     with chatting(model_path, tmp_path) as terminal:
         terminal.until("loading")
         terminal.type("\x03")
-        rest = terminal.end()
-        assert terminal.status == 130
+        status, rest = terminal.end()
+        assert status == 130
         assert "reame:" not in rest
         assert "Traceback" not in rest
 
@@ -140,8 +140,8 @@ def test_sigterm_at_the_prompt_leaves_the_terminal_as_it_was(model_path: Path, t
     with chatting(model_path, tmp_path) as terminal:
         before = terminal.modes()
         terminal.until(PROMPT)
-        os.kill(terminal.process, signal.SIGTERM)
-        rest = terminal.end()
-        assert terminal.status == 143
+        terminal.process.send_signal(signal.SIGTERM)
+        status, rest = terminal.end()
+        assert status == 143
         assert terminal.modes() == before
         assert "Traceback" not in rest
