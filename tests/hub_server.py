@@ -10,12 +10,19 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from attrs import define, field, frozen
+
+from reame.errors import ModelError
+from reame.pull import ensure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 TOKEN = "hf_a_secret_of_the_tests"
+SPEC = "hf:owner/Tiny-GGUF/tiny-q4_0.gguf"
+KEY = "owner/Tiny-GGUF/tiny-q4_0.gguf"
 
 
 def gguf(size: int, seed: int = 1) -> bytes:
@@ -147,3 +154,44 @@ def _head(handler: BaseHTTPRequestHandler, status: int, headers: dict[str, str])
 def _reply(handler: BaseHTTPRequestHandler, status: int, headers: dict[str, str], body: bytes) -> None:
     _head(handler, status, headers | {"Content-Length": str(len(body))})
     handler.wfile.write(body)
+
+
+@define
+class Heard:
+    """Progress that remembers."""
+
+    lines: list[str] = field(factory=list)
+    done: int = 0
+    total: int | None = None
+
+    def begin(self, name: str, *, total: int | None, done: int) -> None:
+        self.total, self.done = total, done
+
+    def advance(self, count: int) -> None:
+        self.done += count
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def visible(directory: Path) -> list[str]:
+    """All names in the models directory but the locks."""
+    return sorted(file.name for file in directory.iterdir() if not file.name.endswith(".lock"))
+
+
+async def fetched(directory: Path, spec: str = SPEC, heard: Heard | None = None) -> bytes:
+    path = await ensure(spec, directory, progress=heard, pause=0)
+    assert visible(directory) == [path.name]
+    return path.read_bytes()
+
+
+async def refusal(directory: Path, spec: str = SPEC, heard: Heard | None = None) -> str:
+    """The one line that a person reads when the pull fails; nothing is in place then."""
+    with pytest.raises(ModelError) as caught:
+        await ensure(spec, directory, progress=heard, pause=0)
+    line = str(caught.value)
+    assert "\n" not in line
+    assert TOKEN not in line
+    assert "s3cret" not in line
+    assert visible(directory) in ([], ["tiny-q4_0.gguf.part", "tiny-q4_0.gguf.part.json"])
+    return line

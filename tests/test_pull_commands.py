@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 import cyclopts
 import pytest
 from hub_server import HubServer, gguf
-from rich.console import Console
-from rich.progress import Progress
 
 from reame.catalog import CATALOG, entry
 from reame.commands import models
@@ -244,9 +242,3 @@ def test_a_terminal_gets_one_bar_for_each_file() -> None:
     assert "a.gguf" in screen.getvalue()
     assert "[bold]b.gguf[/] waits" in screen.getvalue()
     assert [(task.description, task.completed) for task in progress.display.tasks] == [("a.gguf", 100), ("b.gguf", 0)]
-
-
-def test_a_bar_may_be_told_of_bytes_before_it_begins() -> None:
-    bar = Bar(Progress(console=Console(file=io.StringIO())))
-    bar.advance(5)
-    assert bar.display.tasks == []

@@ -24,6 +24,7 @@ from reame.commands.launch import LONGEST_S, Wanted, config_for, launch, read_qu
 from reame.commands.screen import Screen
 from reame.config import Config
 from reame.config_load import load_config
+from reame.config_text import default_text
 from reame.errors import ConfigError, ModelError
 from reame.runtime.intake import Intake
 from reame.runtime.metrics import Metrics
@@ -47,8 +48,9 @@ def configured(text: str = "", *, sets: tuple[str, ...] = (), model: str = "tiny
     return config_for(wanted, NAMED, load_config("c.toml", sets=sets))
 
 
-def test_the_defaults_suit_one_person() -> None:
-    config = configured()
+@pytest.mark.parametrize("text", ["", default_text()])
+def test_the_defaults_suit_one_person(text: str) -> None:
+    config = configured(text)
     assert (config.model.path, config.model.id) == ("models/tiny.gguf", "tiny")
     assert (config.engine.cells, config.engine.context) == (8192, 8192)
     assert config.scheduler.request_timeout_s == LONGEST_S

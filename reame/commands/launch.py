@@ -20,6 +20,7 @@ from reame.commands.front import TerminalFront
 from reame.commands.keyboard import Keyboard
 from reame.commands.progress import shown_on
 from reame.commands.screen import Screen, repaired
+from reame.config import SchedulerConfig
 from reame.config_load import load_config, override
 from reame.errors import ConfigError
 from reame.pull import ensure
@@ -71,15 +72,19 @@ async def launch(wanted: Wanted) -> int:
 
 
 def config_for(wanted: Wanted, named: Named, loaded: Loaded) -> Config:
-    """The config with the flags over it and this model in it. What the file says of another model does not hold."""
+    """The config with the flags over it and this model in it. What the file says of another model does not hold.
+
+    A file that `reame config init` wrote names every key, so a value counts as chosen when it is not the default.
+    """
     values: dict[str, object] = dict(wanted.flags)
     if loaded.config.model.path != wanted.model:
         others = {"model.id": "", "model.chat_template": ""}
         values.update({key: value for key, value in others.items() if key not in wanted_keys(loaded)})
     if not wanted.serve:
-        context = values.get("engine.context", loaded.config.engine.context)
-        own = {"engine.cells": context, "scheduler.request_timeout_s": LONGEST_S}  # cells for a single conversation
-        values.update({key: value for key, value in own.items() if key not in loaded.origins})
+        if not loaded.config.engine.cells:  # as many as a single conversation needs
+            values["engine.cells"] = values.get("engine.context", loaded.config.engine.context)
+        if loaded.config.scheduler.request_timeout_s == SchedulerConfig().request_timeout_s:
+            values["scheduler.request_timeout_s"] = LONGEST_S
         if "log.level" not in wanted_keys(loaded):
             values["log.level"] = "warning"
     config = override(loaded.config, values, "the options")
@@ -120,7 +125,7 @@ def _read_all(descriptor: int) -> str:
 
 async def _fetch(named: Named, spec: str) -> None:
     """Pull what is missing, with progress; ModelError when the file is not a model."""
-    if all(part.exists() for part in split_parts(named.path)):
+    if named.source is None or all(part.exists() for part in split_parts(named.path)):
         await ensure(spec)
         return
     with shown_on(sys.stderr) as progress:
