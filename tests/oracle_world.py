@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from reame.core.admission import Limits
-from reame.core.batch import Copy, Trim
+from reame.core.batch import Compact, Copy, Trim
 from reame.core.events import Delta, Finish, TokenLogprob
 from reame.core.request import Request, Sampling
 from reame.core.scheduler import Scheduler
@@ -201,7 +201,8 @@ class World:
         assert lengths == [len(slot.tokens) for slot in self.slots.slots]
         held = {cell for slot in self.slots.slots for cell in slot.cells}
         if not pending:
-            places = [[p for p, cell in enumerate(self.engine.cells) if seq in cell.seqs] for seq in range(len(lengths))]
+            cells = self.engine.cells
+            places = [[p for p, cell in enumerate(cells) if seq in cell.seqs] for seq in range(self.engine.num_seqs)]
             assert places == [slot.cells for slot in self.slots.slots], "cells lie elsewhere than believed"
         assert self.slots.num_free == self.slots.num_cells - len(held)
         assert pending or self.engine.num_used == len(held)
@@ -211,6 +212,7 @@ class World:
         seen["copies"] += sum(isinstance(op, Copy) for op in batch.operations)
         seen["evictions"] += sum(op == Trim(op.seq, 0) for op in batch.operations if isinstance(op, Trim))
         seen["takeovers"] += sum(op.length > 0 for op in batch.operations if isinstance(op, Trim))
+        seen["compactions"] += sum(isinstance(op, Compact) and bool(op.pieces) for op in batch.operations)
         seen["failures"] += result.error is not None
         for part, output in zip(batch.slices, result.outputs, strict=False):
             assert 0 not in output.tokens[:-1], "drawn beyond the end"

@@ -111,9 +111,9 @@ def test_the_worlds_contain_what_they_are_for() -> None:
         seen["cancels"] += len(world.absent)
         seen["sequences"] += len(world.sequences)
     kinds = (
-        "copies", "evictions", "takeovers", "failures", "chunks", "drafts wholly accepted", "drafts partly accepted",
-        "drafts not accepted", "stops in drafts", "ends in drafts", "single flights", "worlds with preemption",
-        "cached", "deadlines", "cancels",
+        "copies", "evictions", "takeovers", "compactions", "failures", "chunks", "drafts wholly accepted",
+        "drafts partly accepted", "drafts not accepted", "stops in drafts", "ends in drafts", "single flights",
+        "worlds with preemption", "cached", "deadlines", "cancels",
     )  # fmt: skip
     assert min(seen[kind] for kind in kinds) >= 20, seen
     assert seen["cancels"] < seen["sequences"] / 20, seen

@@ -91,7 +91,7 @@ async def test_a_block_that_fails_waits_for_the_step_that_runs() -> None:
         threading.Event().wait(0.05)
         finished.set()
 
-    with pytest.RaisesGroup(ZeroDivisionError):
+    with pytest.RaisesGroup(ZeroDivisionError, flatten_subgroups=True):
         async with trio.open_nursery() as nursery, decode_thread() as thread:
             nursery.start_soon(thread.call, step)
             await trio.to_thread.run_sync(started.wait)

@@ -111,7 +111,7 @@ class Intake:
             detail=self.detail,
             slots_total=self._config.engine.slots,
             slots_busy=len(running),
-            queue_depth=len(waiting),
+            queue_depth=len(waiting) + self.jobs.statistics().current_buffer_used,
             oldest_wait_s=max((trio.current_time() - s.arrived for s in waiting), default=0.0),
         )
 
@@ -176,7 +176,9 @@ class Intake:
         function = partial(tokenise, model, prompt)
         if size <= INLINE_CHARACTERS:
             return function()
-        return await trio.to_thread.run_sync(function, limiter=self._io)
+        tokens = await trio.to_thread.run_sync(function, limiter=self._io)
+        await trio.lowlevel.checkpoint_if_cancelled()  # the client may have left meanwhile
+        return tokens
 
     def _requests(
         self, model: ServedModel, call: Call, prompts: list[tuple[int, ...]], *, key: str, namespace: str

@@ -221,6 +221,7 @@ class TestEnds:
             loop.add(request(name, name), 0.0)
         play(loop)
         batch = loop.plan(0.0)
+        assert batch is not None
         assert rows(batch) == {"q": 1, "abcdefgh": 1}
         loop.commit(batch, StepResult((), 0.1, EngineError("no")), 0.0)
         assert told(loop) == {"q": ["a", "<engine_error>"], "abcdefgh": ["<engine_error>"]}

@@ -1,12 +1,12 @@
-"""The daemon without HTTP and without a model: intake, decode loop and scheduler, as `Daemon` puts them together, on the
-fake engine. Time is virtual: nothing waits for a clock, and a wait that never ends fails at once."""
+"""The daemon without HTTP and without a model: intake, decode loop and scheduler on the fake engine, put together as
+`Daemon` does. Time is virtual: nothing waits for a clock, and a wait that never ends fails at once."""
 
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 from attrs import define, frozen
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from reame.engine.thread import Caller
     from reame.runtime.replies import Replies
 
+T = TypeVar("T")
+
 GREEDY = Sampling(temperature=0)
 LONG = 10_000.0
 """Virtual seconds after which a test that hangs fails."""
@@ -42,7 +44,7 @@ class PacedThread:
     seconds: float = 1.0
     calls: int = 0
 
-    async def call(self, function: Callable[[], object]) -> object:
+    async def call(self, function: Callable[[], T]) -> T:
         self.calls += 1
         with trio.CancelScope(shield=True):
             await trio.sleep(self.seconds)
@@ -50,7 +52,7 @@ class PacedThread:
 
 
 class CountingEngine(FakeEngine):
-    """Notes the rows of each decode; fails those that hold `poison`."""
+    """Notes the rows of each decode; fails one with a sequence that begins with `poison`."""
 
     poison: int | None = None
 
@@ -60,7 +62,7 @@ class CountingEngine(FakeEngine):
 
     def decode(self, rows: Sequence[Row]) -> None:
         self.steps.append(list(rows))
-        if self.poison is not None and any(row.token == self.poison for row in rows):
+        if self.poison is not None and any((row.token, row.position) == (self.poison, 0) for row in rows):
             raise EngineError("poisoned")
         super().decode(rows)
 
@@ -89,7 +91,8 @@ class Serving:
 
     async def idle(self) -> None:
         """Until the loop has nothing left to do."""
-        while self.loop.scheduler.sequences() or self.intake.jobs.statistics().current_buffer_used:
+        # In virtual time this costs nothing, and the loop has no event for it.
+        while self.loop.scheduler.sequences() or self.intake.jobs.statistics().current_buffer_used:  # noqa: ASYNC110
             await trio.sleep(0.01)
 
 
@@ -124,9 +127,7 @@ def config_of(
 ) -> Config:  # fmt: skip
     return Config(
         engine=EngineConfig(slots=slots, residents=residents, context=context, cells=cells, batch_rows=rows),
-        scheduler=SchedulerConfig(
-            queue=queue, request_timeout_s=timeout_s, reserve_tokens=reserve, step_ms=60_000
-        ),
+        scheduler=SchedulerConfig(queue=queue, request_timeout_s=timeout_s, reserve_tokens=reserve, step_ms=60_000),
     )
 
 
@@ -151,9 +152,7 @@ def start(config: Config, nursery: trio.Nursery, *, thread: Caller | None = None
     )
     metrics = Metrics()
     intake = Intake(config, "fake", metrics)
-    loop = DecodeLoop(
-        new_scheduler(config, engine), StepRunner(engine), thread or InlineThread(), intake.jobs, metrics
-    )
+    loop = DecodeLoop(new_scheduler(config, engine), StepRunner(engine), thread or InlineThread(), intake.jobs, metrics)
     scope = trio.CancelScope()
     nursery.start_soon(partial(_run, loop, scope))
     intake.opened(served_model(config, Path("fake.gguf"), "fake", engine), loop)

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.lowlevel
 from attrs import evolve
-from serving import GREEDY, Answer, Serving, call_of, config_of, prompt_of, serving, text_of
+from serving import GREEDY, Answer, PacedThread, Serving, call_of, config_of, prompt_of, serving, text_of
 
 from reame.core.request import Call, Chat, Sampling
 from reame.engine.base import ModelInfo
@@ -41,13 +41,13 @@ class TestFull:
             except RequestError as error:
                 answers.append(error)
 
-        async with serving(config_of(slots=1, queue=2)) as up, trio.open_nursery() as nursery:
+        async with serving(config_of(slots=1, queue=2), thread=PacedThread()) as up, trio.open_nursery() as nursery:
             for prompt in prompts:
                 nursery.start_soon(client, prompt)
-            while len(answers) < 7:
-                await trio.lowlevel.checkpoint()
+            await trio.sleep(2.5)
             health = up.intake.health()
             assert (health.slots_total, health.slots_busy, health.queue_depth) == (1, 1, 2)
+            assert len(answers) == 7
 
         errors = [answer for answer in answers if isinstance(answer, RequestError)]
         whole = [answer for answer in answers if isinstance(answer, Answer)]
@@ -154,7 +154,7 @@ class TestRoomComesBack:
                 with pytest.raises(ZeroDivisionError):
                     async with up.ask(call_of((1, 2), n=2)):
                         raise ZeroDivisionError
-            await up.idle()
+                await up.idle()
             await assert_all_room_is_there(up, 2)
 
     async def test_after_a_cancellation_while_the_prompt_is_tokenised(self) -> None:
@@ -215,7 +215,12 @@ class TestTokenise:
             bos_text="<s>",
         )  # fmt: skip
         return ServedModel(
-            id="", context=9, info=info, fingerprint="", vocabulary=Spelling(), template=template  # type: ignore[arg-type]
+            id="",
+            context=9,
+            info=info,
+            fingerprint="",
+            vocabulary=Spelling(),
+            template=template,  # type: ignore[arg-type]
         )
 
     def test_a_text_gets_one_bos(self) -> None:
