@@ -10,6 +10,7 @@ from attrs import evolve
 
 from reame.core.admission import Limits
 from reame.core.batch import Compact, Copy, Trim
+from reame.core.blocks import Block
 from reame.core.events import Delta, Finish, TokenLogprob
 from reame.core.request import Request, Sampling
 from reame.core.scheduler import Scheduler
@@ -86,9 +87,11 @@ class World:
             longest_move=draw(1, 20),
             step_seconds=self.random.choice([0.01, 0.05, 1.0]), prefill_seconds=self.random.choice([0.01, 0.1, 1.0]),
         )  # fmt: skip
+        self.block_tokens = self.random.choice([0, 1, 2, 3, 5, 8])
+        self.disk: dict[tuple[str, tuple[int, ...]], bytes] = {}
         self.scheduler = Scheduler(
             Slots(self.engine.num_cells, self.engine.num_seqs), self.limits,
-            piece=self.engine.vocabulary.piece, eog_tokens=self.engine.info.eog_tokens,
+            piece=self.engine.vocabulary.piece, eog_tokens=self.engine.info.eog_tokens, block_tokens=self.block_tokens,
         )  # fmt: skip
         self.slots = self.scheduler.admission.slots
         self.runner = StepRunner(self.engine, self.propose)
@@ -126,7 +129,27 @@ class World:
         self.expected[request.id] = reference_tokens(prompt, sampling, request.max_tokens, VOCABULARY)
         self.texts[request.id] = ""
         self.logprobs[request.id] = []
-        self.sequences[request.id] = self.scheduler.add(request, self.steps)
+        self.sequences[request.id] = self.scheduler.add(request, self.steps, self.load(request))
+
+    def load(self, request: Request) -> tuple[Block, ...]:
+        """What the disk has of a prompt, sometimes without its beginning (live cells had it at that moment)."""
+        size, found = self.block_tokens, []
+        for stop in range(size, len(request.prompt) + 1, size) if size else ():
+            payload = self.disk.get((request.namespace, request.prompt[:stop]))
+            if payload is None or self.random.random() < 0.05:
+                break
+            found.append(Block(b"", b"", stop // size - 1, request.prompt[stop - size : stop], payload))
+        return tuple(found[self.random.choice([0, 0, 1, 3]) :])
+
+    def store(self, result: StepResult) -> None:
+        """Most of what was saved reaches the disk."""
+        for each in result.saved:
+            save, size = each.save, each.save.block_tokens
+            assert len(each.payloads) * size == len(save.tokens) - save.start
+            for number, payload in enumerate(each.payloads, 1):
+                if self.random.random() < 0.95:
+                    self.disk[save.namespace, save.tokens[: save.start + number * size]] = payload
+            self.seen["saves"] += 1
 
     def run(self) -> None:
         """Until all that came is over; cancels are few, as they would hide that somebody starves."""
@@ -161,10 +184,13 @@ class World:
         assert sum(1 + part.num_drafted for part in batch.slices if part.samples) <= self.limits.max_sampled
         if batch.slices and self.random.random() < 0.003:
             self.engine.fail_next_decode = True
+        if batch.restores and self.random.random() < 0.02:
+            self.engine.fail_next_restore = True
         result = evolve(self.runner.run(batch), seconds=batch.num_rows * self.seconds_per_row)
         self.scheduler.commit(batch, result, self.steps)
         self.take_events()
         self.check_mirror()
+        self.store(result)
         self.note(batch, result)
         return True
 
@@ -213,6 +239,8 @@ class World:
         seen["evictions"] += sum(op == Trim(op.seq, 0) for op in batch.operations if isinstance(op, Trim))
         seen["takeovers"] += sum(op.length > 0 for op in batch.operations if isinstance(op, Trim))
         seen["compactions"] += sum(isinstance(op, Compact) and bool(op.pieces) for op in batch.operations)
+        seen["restores"] += result.num_restored
+        seen["failed restores"] += result.num_restored < len(batch.restores)
         seen["failures"] += result.error is not None
         for part, output in zip(batch.slices, result.outputs, strict=False):
             assert 0 not in output.tokens[:-1], "drawn beyond the end"

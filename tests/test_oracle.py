@@ -113,7 +113,7 @@ def test_the_worlds_contain_what_they_are_for() -> None:
     kinds = (
         "copies", "evictions", "takeovers", "compactions", "failures", "chunks", "drafts wholly accepted",
         "drafts partly accepted", "drafts not accepted", "stops in drafts", "ends in drafts", "single flights",
-        "worlds with preemption", "cached", "deadlines", "cancels",
+        "worlds with preemption", "cached", "deadlines", "cancels", "saves", "restores",
     )  # fmt: skip
     assert min(seen[kind] for kind in kinds) >= 20, seen
     assert seen["cancels"] < seen["sequences"] / 20, seen

@@ -17,6 +17,7 @@ from reame.core.queue import FairQueue
 from reame.core.slots import Slot, Slots, common_prefix
 
 if TYPE_CHECKING:
+    from reame.core.capture import Capture
     from reame.core.sequence import Sequence
 
 
@@ -46,8 +47,9 @@ class Limits:
 class Admission:
     """Owns the queue, the running sequences (oldest first) and the slots; writes down the operations that follow."""
 
-    def __init__(self, slots: Slots, limits: Limits) -> None:
+    def __init__(self, slots: Slots, limits: Limits, capture: Capture) -> None:
         self.slots = slots
+        self._capture = capture
         self.limits = limits
         self.queue = FairQueue()
         self.running: list[Sequence] = []
@@ -66,10 +68,15 @@ class Admission:
             if len(self.running) == self.limits.max_running:
                 return
             source, length = self._longest_prefix(sequence)
-            if self._longest_in_flight(sequence) >= length + self.limits.min_wait:
+            blocks = sequence.blocks_behind(length)
+            known = blocks[-1].stop if blocks else length
+            if self._longest_in_flight(sequence) >= known + self.limits.min_wait:
                 continue
-            if not self._enter(sequence, source, length):
+            if blocks:
+                length = blocks[0].start
+            if not self._enter(sequence, source if length else None, length):
                 return
+            sequence.restoring, sequence.blocks = blocks, ()
             if sequence.num_cached is None:
                 sequence.num_cached, sequence.admitted = length, now
 
@@ -90,7 +97,7 @@ class Admission:
         self._vacate(sequence)
 
     def compact(self, num_rows: int) -> None:
-        """Before a step of `num_rows` rows: make garbage fresh cells where it must be or is well worth it.
+        """Before a step that writes `num_rows` cells: make garbage fresh cells where it must be or is well worth it.
 
         A move costs about 25 us a token, a row at least a millisecond; so with more garbage than held cells the cost
         is a per cent or two, and attention has fewer cells to look at. When cells run out, residents make room for
@@ -112,6 +119,7 @@ class Admission:
         sequence.slot, sequence.draft = None, ()
 
     def _preempt(self, sequence: Sequence) -> None:
+        sequence.restoring = ()
         self._vacate(sequence)
         self.queue.put_back(sequence)
         self.num_preempted += 1
@@ -191,6 +199,8 @@ class Admission:
 
     def _evict(self, keep: Slot | None = None) -> Slot:
         slot = next(s for s in self.slots.residents() if s is not keep)
+        if save := self._capture.of(slot):
+            self._operations.append(save)
         self._trim(slot, 0)
         return slot
 

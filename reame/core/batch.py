@@ -9,6 +9,7 @@ from attrs import frozen
 if TYPE_CHECKING:
     from collections.abc import Sequence as Seq
 
+    from reame.core.blocks import Block
     from reame.core.compaction import Segment
     from reame.core.events import TokenLogprob
     from reame.core.sequence import Sequence
@@ -40,13 +41,36 @@ class Compact:
 
 
 @frozen
+class Save:
+    """Read the cells of `seq` from position `start` on, in blocks of `block_tokens`, for the disk.
+
+    `tokens` are all from position 0 to the end of the last block: a block's name depends on what precedes it.
+    """
+
+    seq: int
+    namespace: str
+    tokens: tuple[int, ...]
+    start: int
+    block_tokens: int
+
+
+@frozen
+class Restore:
+    """Put a block from the disk behind what the sequence holds. Runs after the operations, before the decode."""
+
+    sequence: Sequence
+    seq: int
+    block: Block
+
+
+@frozen
 class Forget:
     """The request with this id ended: its sampler is of no more use."""
 
     request_id: str
 
 
-Operation = Copy | Trim | Compact | Forget
+Operation = Copy | Trim | Compact | Save | Forget
 
 
 @frozen
@@ -67,10 +91,11 @@ class Slice:
 
 @frozen
 class Batch:
-    """One step: the operations in order, then one decode of all rows. At most the engine's `max_rows` rows."""
+    """One step: the operations in order, the restores, then one decode of all rows, at most the engine's `max_rows`."""
 
     operations: tuple[Operation, ...]
     slices: tuple[Slice, ...]
+    restores: tuple[Restore, ...] = ()
 
     @property
     def num_rows(self) -> int:
@@ -90,9 +115,25 @@ class Output:
 
 
 @frozen
-class StepResult:
-    """`outputs` parallel the batch's slices, empty when the step failed. `seconds` is what the decode took."""
+class Saved:
+    """The state of each block of a `Save`, in the engine's own format, and the seconds it took to read."""
 
-    outputs: Seq[Output]
+    save: Save
+    payloads: tuple[bytes, ...]
     seconds: float
+
+
+@frozen(kw_only=True)
+class StepResult:
+    """`outputs` parallel the batch's slices and are empty when the decode failed; `seconds` is what it took.
+
+    `num_restored`: how many of the batch's restores went well, from the first on, in `restore_seconds`. What follows a
+    failure was not tried, and no row was computed: which cells it wrote is not known, so the scheduler compacts first.
+    """
+
+    outputs: Seq[Output] = ()
+    seconds: float = 0.0
     error: EngineError | None = None
+    saved: Seq[Saved] = ()
+    num_restored: int = 0
+    restore_seconds: float = 0.0

@@ -32,11 +32,13 @@ class Delta:
 
 @frozen(kw_only=True)
 class Usage:
-    """Token counts. `cached_tokens` of the `prompt_tokens` were not computed for this request."""
+    """Token counts. `cached_tokens` of the `prompt_tokens` were not computed for this request, and `disk_tokens` of
+    these came from the disk."""
 
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
+    disk_tokens: int = 0
 
 
 @frozen(kw_only=True)

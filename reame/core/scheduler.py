@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reame.core.admission import Admission, Limits
-from reame.core.batch import Batch, Output, Slice, StepResult
+from reame.core.batch import Batch, Output, Restore, Slice, StepResult
+from reame.core.capture import Capture
 from reame.core.cost import StepCost
 from reame.core.events import Delta, Event, Finish, FinishReason, TokenLogprob
 from reame.core.sequence import Sequence
@@ -18,21 +19,33 @@ from reame.errors import RequestError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from reame.core.blocks import Block
     from reame.core.request import Request
     from reame.core.slots import Slots
+
+MOST_RESTORED = 2048
+"""Tokens restored in one step: 10 to 30 ms."""
 
 
 class Scheduler:
     """Owner of all sequences and slots. Between `plan` and `commit` nothing else may be called.
 
-    `piece` gives a token's bytes, `eog_tokens` end a generation. Times are seconds on one clock of the caller's.
+    `piece` gives a token's bytes, `eog_tokens` end a generation, `block_tokens` are captured as one block for the disk
+    (0: none are). Times are seconds on one clock of the caller's.
     """
 
     def __init__(
-        self, slots: Slots, limits: Limits, *, piece: Callable[[int], bytes], eog_tokens: frozenset[int]
+        self,
+        slots: Slots,
+        limits: Limits,
+        *,
+        piece: Callable[[int], bytes],
+        eog_tokens: frozenset[int],
+        block_tokens: int = 0,
     ) -> None:
         self.limits = limits
-        self.admission = Admission(slots, limits)
+        self._capture = Capture(slots, block_tokens)
+        self.admission = Admission(slots, limits, self._capture)
         self.cost = StepCost()
         self._piece = piece
         self._eog_tokens = eog_tokens
@@ -50,9 +63,12 @@ class Scheduler:
         """All that are not over: running, then waiting in the order of service."""
         return [*self.running, *self.waiting()]
 
-    def add(self, request: Request, now: float) -> Sequence:
-        """Queue a request. It must fit the cells alone: len(prompt) + max_tokens - 1 <= num_cells."""
-        sequence = Sequence.new(request, now)
+    def add(self, request: Request, now: float, blocks: tuple[Block, ...] = ()) -> Sequence:
+        """Queue a request; `blocks` is what the disk has of its prompt.
+
+        It must fit the cells alone: len(prompt) + max_tokens - 1 <= num_cells.
+        """
+        sequence = Sequence.new(request, now, blocks)
         assert sequence.max_cells <= self.admission.slots.num_cells
         self.admission.queue.add(sequence)
         return sequence
@@ -76,14 +92,19 @@ class Scheduler:
         self._expire(now)
         self.admission.grow()
         self.admission.admit(now)
-        slices = self._slices()
-        self.admission.compact(sum(len(part.tokens) for part in slices))
-        operations = self.admission.take_operations()
-        return Batch(operations, tuple(slices)) if slices or operations else None
+        restores, slices = self._restores(), self._slices()
+        num_written = sum(len(r.block.tokens) for r in restores) + sum(len(part.tokens) for part in slices)
+        self.admission.compact(num_written)
+        operations = (*self.admission.take_operations(), *self._capture.now(self.running))
+        return Batch(operations, tuple(slices), tuple(restores)) if slices or operations or restores else None
 
     def commit(self, batch: Batch, result: StepResult, now: float) -> None:
         """Take in what the step gave. After an error the batch's cells hold garbage; its sequences end."""
         slots = self.admission.slots
+        self._capture.earn(result.seconds)
+        self._capture.spend(result.saved)
+        if not self._take_restored(batch, result):
+            return
         if result.error:
             slots.write(slots.num_fresh)  # how many cells it wrote is not known: none is fresh
             for part in batch.slices:
@@ -97,6 +118,22 @@ class Scheduler:
             self._advance(part, output, cell, now)
             cell += len(part.tokens)
 
+    def _take_restored(self, batch: Batch, result: StepResult) -> bool:
+        """Blocks that went in are cells like any other. After one that did not, nothing else was done: False."""
+        slots = self.admission.slots
+        for restore in batch.restores[: result.num_restored]:
+            sequence, tokens = restore.sequence, restore.block.tokens
+            assert sequence.slot is not None
+            slots.append(sequence.slot, list(tokens), slots.write(len(tokens)))
+            sequence.slot.num_saved = max(sequence.slot.num_saved, restore.block.stop)
+            sequence.restoring = sequence.restoring[1:]
+            sequence.num_restored += len(tokens)
+            sequence.num_cached = (sequence.num_cached or 0) + len(tokens)
+        for restore in batch.restores[result.num_restored :]:
+            restore.sequence.restoring = ()
+            slots.write(slots.num_fresh)
+        return result.num_restored == len(batch.restores)
+
     def _expire(self, now: float) -> None:
         for sequence in self.sequences():
             if now >= sequence.request.deadline:
@@ -107,10 +144,16 @@ class Scheduler:
                 )
                 self._finish(sequence, None, now, error=error)
 
+    def _restores(self) -> list[Restore]:
+        """Blocks for the sequences that have some, the oldest first, as many as one step can bear."""
+        blocks = [(s, block) for s in self.running if s.slot for block in s.restoring]
+        limit = max(1, MOST_RESTORED // len(blocks[0][1].tokens)) if blocks else 0
+        return [Restore(s, s.slot.id, block) for s, block in blocks[:limit] if s.slot]
+
     def _slices(self) -> list[Slice]:
         """Decoding sequences first, so that a long prompt cannot freeze them; then prefill chunks."""
         decoding = [s for s in self.running if s.num_missing == 1]
-        catching_up = [s for s in self.running if s.num_missing > 1]
+        catching_up = [s for s in self.running if s.num_missing > 1 and not s.restoring]
         slices = []
         spare = min(
             self.limits.max_rows - len(decoding) - (self.limits.min_chunk if catching_up else 0),

@@ -10,6 +10,7 @@ from reame.core.events import Timings, TokenLogprob, Usage
 from reame.core.text import TextStream
 
 if TYPE_CHECKING:
+    from reame.core.blocks import Block
     from reame.core.request import Request
     from reame.core.slots import Slot
 
@@ -29,6 +30,12 @@ class Sequence:
     slot: Slot | None = None
     num_reserved: int = 0
     draft: tuple[int, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    """What the disk has of `tokens`: consecutive blocks, not always from the first. Until it gets a slot."""
+    restoring: tuple[Block, ...] = ()
+    """Blocks still to be put into its cells; no row is computed before that."""
+    num_restored: int = 0
+    """Prompt tokens that came from the disk."""
     order: int = 0
     """Number of its admission: the youngest is preempted first."""
     num_cached: int | None = None
@@ -40,8 +47,8 @@ class Sequence:
     first_token: float = field(default=0.0)
 
     @classmethod
-    def new(cls, request: Request, now: float) -> Sequence:
-        return cls(request, list(request.prompt), TextStream(request.stop), now)
+    def new(cls, request: Request, now: float, blocks: tuple[Block, ...] = ()) -> Sequence:
+        return cls(request, list(request.prompt), TextStream(request.stop), now, blocks=blocks)
 
     @property
     def num_computed(self) -> int:
@@ -68,10 +75,17 @@ class Sequence:
         told, self.untold_logprobs = self.untold_logprobs, ()
         return () if self.text.stopped else told
 
+    def blocks_behind(self, length: int) -> tuple[Block, ...]:
+        """Its blocks that reach beyond `length` computed tokens, if the first of them leaves no gap. The last token
+        is never taken from a block: it is computed, for its logits."""
+        blocks = tuple(b for b in self.blocks if length < b.stop < len(self.tokens))
+        return blocks if blocks and blocks[0].start <= length else ()
+
     def usage(self) -> Usage:
         return Usage(
             prompt_tokens=len(self.request.prompt),
             cached_tokens=self.num_cached or 0,
+            disk_tokens=self.num_restored,
             completion_tokens=self.num_generated,
         )
 

@@ -25,6 +25,8 @@ class Slot:
     namespace: str = ""
     running: bool = False
     last_used: int = 0
+    num_saved: int = 0
+    """Tokens from the front whose blocks were captured for the disk, or came from there."""
 
     def common_prefix(self, tokens: list[int]) -> int:
         """Length of the longest common prefix of this slot's tokens and `tokens`."""
@@ -112,6 +114,7 @@ class Slots:
         assert dst.running
         assert not dst.tokens
         dst.tokens, dst.cells = src.tokens[:length], src.cells[:length]
+        dst.num_saved = min(src.num_saved, length)
         for cell in dst.cells:
             self._refs[cell] += 1
         self._pin(dst.cells)
@@ -143,6 +146,7 @@ class Slots:
             self._refs[cell] -= 1
             self.num_held -= not self._refs[cell]
         del slot.tokens[length:], slot.cells[length:]
+        slot.num_saved = min(slot.num_saved, length)
 
     def compact(self, longest: int) -> list[Segment]:
         """Number all held cells from 0 without holes, and say which pieces (of at most `longest` tokens) the engine

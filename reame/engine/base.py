@@ -100,6 +100,18 @@ class Engine(Protocol):
         """Free the garbage; then move each piece, in order, into the lowest free cells."""
         ...
 
+    def save(self, seq: int, start: int, stop: int) -> bytes:
+        """The state of the cells of `seq` at positions start..stop-1, in a format of the engine's own."""
+        ...
+
+    def restore(self, seq: int, start: int, stop: int, data: bytes) -> None:
+        """Write what `save` gave behind the `start` positions that `seq` holds: then it holds `stop`, bit for bit.
+
+        Raises EngineError for data that is not what it should be; then the cells from `start` on hold anything, and
+        how many were written is not known.
+        """
+        ...
+
     def length(self, seq: int) -> int:
         """Number of positions that `seq` holds (for audits and tests)."""
         ...

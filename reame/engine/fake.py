@@ -9,6 +9,7 @@ could not do: more cells than there are, holes. Free cells are found as llama.cp
 
 from __future__ import annotations
 
+import json
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,7 @@ class FakeEngine:
         self.num_rows_computed = 0
         self.num_cells_moved = 0
         self.fail_next_decode = False
+        self.fail_next_restore = False
         self.threads = (1, 1)
         self.cells = [Cell() for _ in range(num_cells)]
         self._head = 0
@@ -90,13 +92,23 @@ class FakeEngine:
         self._untag(_GARBAGE, 0, self.num_cells)
         for piece in pieces:
             first = piece.seqs[0]
-            saved = [(c.position, c.value) for c in self._held(first) if piece.start <= c.position < piece.stop]
+            data = self.save(first, piece.start, piece.stop)
             for seq in piece.seqs:
                 self._untag(seq, piece.start, piece.stop)
-            self._look_again(len(saved))
-            for position, value in saved:
-                self._put(position, value, set(piece.seqs))
-            self.num_cells_moved += len(saved)
+            self._write(data, set(piece.seqs))
+            self.num_cells_moved += piece.stop - piece.start
+
+    def save(self, seq: int, start: int, stop: int) -> bytes:
+        return json.dumps([(c.position, c.value) for c in self._held(seq) if start <= c.position < stop]).encode()
+
+    def restore(self, seq: int, start: int, stop: int, data: bytes) -> None:
+        if self.fail_next_restore:
+            self.fail_next_restore = False
+            self._write(json.dumps([(start, 0)]).encode(), {seq})
+            raise EngineError("restore failed as asked")
+        if start != self.length(seq) or [p for p, _ in json.loads(data)] != list(range(start, stop)):
+            raise EngineError(f"restore of {start}..{stop} behind {self.length(seq)} positions")
+        self._write(data, {seq})
 
     def length(self, seq: int) -> int:
         return len(self._held(seq))
@@ -122,6 +134,12 @@ class FakeEngine:
             if row.sampled:
                 self._logits[index] = hash((value, seen))
         self.num_rows_computed += len(rows)
+
+    def _write(self, data: bytes, seqs: set[int]) -> None:
+        saved = json.loads(data)
+        self._look_again(len(saved))
+        for position, value in saved:
+            self._put(position, value, set(seqs))
 
     def _held(self, seq: int) -> list[Cell]:
         """In the order of places, as attention goes over them."""

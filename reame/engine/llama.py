@@ -84,13 +84,29 @@ class LlamaEngine:
     def compact(self, pieces: Sequence[Segment]) -> None:
         self._remove(self._garbage, 0, -1)
         for piece in pieces:
-            self._library.llama_memory_seq_cp(self._memory, piece.seqs[0], self._scratch, piece.start, piece.stop)
-            data = self._save(self._scratch)
-            for seq in (self._scratch, *piece.seqs):
+            data = self.save(piece.seqs[0], piece.start, piece.stop)
+            for seq in piece.seqs:
                 self._remove(seq, piece.start, piece.stop)
-            self._restore(self._scratch, data)
+            self._fill_scratch(data, piece.start, piece.stop)
             for seq in piece.seqs:
                 self._library.llama_memory_seq_cp(self._memory, self._scratch, seq, piece.start, piece.stop)
+            self._remove(self._scratch, 0, -1)
+
+    def save(self, seq: int, start: int, stop: int) -> bytes:
+        self._library.llama_memory_seq_cp(self._memory, seq, self._scratch, start, stop)
+        size = self._library.llama_state_seq_get_size(self._context, self._scratch)
+        data = (ctypes.c_uint8 * size)()
+        written = self._library.llama_state_seq_get_data(self._context, data, size, self._scratch)
+        self._remove(self._scratch, 0, -1)
+        if written != size:
+            raise EngineError(f"llama.cpp could not save cells: {'; '.join(take_errors())}")
+        return bytes(data)
+
+    def restore(self, seq: int, start: int, stop: int, data: bytes) -> None:
+        try:
+            self._fill_scratch(data, start, stop)
+            self._library.llama_memory_seq_cp(self._memory, self._scratch, seq, start, stop)
+        finally:
             self._remove(self._scratch, 0, -1)
 
     def length(self, seq: int) -> int:
@@ -134,16 +150,13 @@ class LlamaEngine:
         if not self._library.llama_memory_seq_rm(self._memory, seq, start, stop):
             raise EngineError(f"llama.cpp could not remove cells of sequence {seq} from position {start} on")
 
-    def _save(self, seq: int) -> ctypes.Array[ctypes.c_uint8]:
-        size = self._library.llama_state_seq_get_size(self._context, seq)
-        data: ctypes.Array[ctypes.c_uint8] = (ctypes.c_uint8 * size)()
-        if self._library.llama_state_seq_get_data(self._context, data, size, seq) != size:
-            raise EngineError("llama.cpp could not save cells")
-        return data
-
-    def _restore(self, seq: int, data: ctypes.Array[ctypes.c_uint8]) -> None:
-        if not self._library.llama_state_seq_set_data(self._context, data, len(data), seq):
-            raise EngineError(f"llama.cpp could not restore cells: {'; '.join(take_errors())}")
+    def _fill_scratch(self, data: bytes, start: int, stop: int) -> None:
+        """What lies in the scratch sequence must be exactly the positions asked for: nothing half right gets in."""
+        buffer = (ctypes.c_uint8 * len(data)).from_buffer_copy(data)
+        read = self._library.llama_state_seq_set_data(self._context, buffer, len(data), self._scratch)
+        first = self._library.llama_memory_seq_pos_min(self._memory, self._scratch)
+        if read != len(data) or (first, self.length(self._scratch)) != (start, stop):
+            raise EngineError(f"llama.cpp could not restore cells: {'; '.join(take_errors()) or 'other positions'}")
 
     def _logits(self, row: int) -> np.ndarray[Any, np.dtype[np.float32]]:
         """A view into llama.cpp's own buffer; gone with the next decode."""

@@ -6,7 +6,20 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from reame.core.batch import Batch, Compact, Copy, Forget, Operation, Output, Slice, StepResult, Trim
+from reame.core.batch import (
+    Batch,
+    Compact,
+    Copy,
+    Forget,
+    Operation,
+    Output,
+    Restore,
+    Save,
+    Saved,
+    Slice,
+    StepResult,
+    Trim,
+)  # fmt: skip
 from reame.core.events import TokenLogprob
 from reame.core.sequence import Sequence
 from reame.engine.base import Engine, Row, Sampler
@@ -33,22 +46,25 @@ class StepRunner:
 
     def run(self, batch: Batch) -> StepResult:
         """Never raises EngineError: a failed decode is told in the result, and the batch's sequences are emptied."""
-        for operation in batch.operations:
-            self._apply(operation)
-        if not batch.slices:
-            return StepResult((), 0.0)
+        saved = [each for operation in batch.operations if (each := self._apply(operation))]
+        num_restored, restore_seconds = self._restore(batch.restores)
         started = time.perf_counter()
-        try:
-            self._engine.decode([row for part in batch.slices for row in _rows(part)])
-            outputs, first = [], 0
-            for part in batch.slices:
-                outputs.append(self._draw(part, first))
-                first += len(part.tokens)
-        except EngineError as error:
-            for part in batch.slices:
-                self._engine.trim(part.seq, 0)
-            return StepResult((), time.perf_counter() - started, error)
-        return StepResult(outputs, time.perf_counter() - started)
+        error, outputs = None, []
+        if batch.slices and num_restored == len(batch.restores):
+            try:
+                outputs = self._compute(batch.slices)
+            except EngineError as failure:
+                error = failure
+                for part in batch.slices:
+                    self._engine.trim(part.seq, 0)
+        return StepResult(
+            outputs=() if error else outputs,
+            seconds=time.perf_counter() - started,
+            error=error,
+            saved=saved,
+            num_restored=num_restored,
+            restore_seconds=restore_seconds,
+        )
 
     def close(self) -> None:
         for sampler in self._samplers.values():
@@ -60,7 +76,15 @@ class StepRunner:
         """Cells held by each sequence id, for the audit."""
         return [self._engine.length(seq) for seq in range(self._engine.num_seqs)]
 
-    def _apply(self, operation: Operation) -> None:
+    def _compute(self, slices: tuple[Slice, ...]) -> list[Output]:
+        self._engine.decode([row for part in slices for row in _rows(part)])
+        outputs, first = [], 0
+        for part in slices:
+            outputs.append(self._draw(part, first))
+            first += len(part.tokens)
+        return outputs
+
+    def _apply(self, operation: Operation) -> Saved | None:
         match operation:
             case Copy(src, dst, length):
                 self._engine.copy(src, dst, length)
@@ -68,10 +92,35 @@ class StepRunner:
                 self._engine.trim(seq, length)
             case Compact(pieces):
                 self._engine.compact(pieces)
+            case Save():
+                return self._save(operation)
             case Forget(request_id):
                 sampler = self._samplers.pop(request_id, None)
                 if sampler is not None:
                     self._engine.free_sampler(sampler)
+        return None
+
+    def _save(self, save: Save) -> Saved | None:
+        started = time.perf_counter()
+        size = save.block_tokens
+        try:
+            payloads = tuple(
+                self._engine.save(save.seq, start, start + size) for start in range(save.start, len(save.tokens), size)
+            )
+        except EngineError:
+            return None
+        return Saved(save, payloads, time.perf_counter() - started)
+
+    def _restore(self, restores: tuple[Restore, ...]) -> tuple[int, float]:
+        """How many went in, and the seconds they took. After a failure the rest is left, as it would not follow."""
+        started = time.perf_counter()
+        for number, restore in enumerate(restores):
+            try:
+                self._engine.restore(restore.seq, restore.block.start, restore.block.stop, restore.block.payload)
+            except EngineError:
+                self._engine.trim(restore.seq, restore.block.start)
+                return number, time.perf_counter() - started
+        return len(restores), time.perf_counter() - started
 
     def _sampler(self, request: Request) -> Sampler:
         if request.id not in self._samplers:

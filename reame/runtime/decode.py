@@ -57,6 +57,7 @@ class DecodeLoop:
         self._metrics = metrics
         self._live: dict[Sequence, Job] = {}
         self._stop_error: RequestError | None = None
+        self._at_rest = True
         self._num_preempted = 0
 
     async def run(self) -> None:
@@ -66,13 +67,14 @@ class DecodeLoop:
                 self._fail_all(self._stop_error)
             batch = self.scheduler.plan(trio.current_time())
             self._send()
-            if batch is not None:
-                result = await self._thread.call(partial(self._runner.run, batch))
-                self.scheduler.commit(batch, result, trio.current_time())
-                self._count(batch, result)
-                self._send()
-            if not self._live:
+            self._at_rest = batch is None
+            if batch is None:
                 await self._audit()
+                continue
+            result = await self._thread.call(partial(self._runner.run, batch))
+            self.scheduler.commit(batch, result, trio.current_time())
+            self._count(batch, result)
+            self._send()
 
     def stop(self, error: RequestError) -> None:
         """End everything that runs or comes with `error`, at the next step."""
@@ -89,7 +91,7 @@ class DecodeLoop:
         except trio.WouldBlock:
             return True
         except trio.EndOfChannel:
-            return bool(self._live)
+            return not self._at_rest
 
     def _add(self, job: Job) -> None:
         self._live[self.scheduler.add(job.request, trio.current_time())] = job
@@ -144,10 +146,9 @@ class DecodeLoop:
         metrics.cells_running.set(slots.num_pinned)
 
     async def _audit(self) -> None:
-        """Nobody runs: carry out what is pending, then the engine's cells must be those of the scheduler's mirror."""
-        batch = self.scheduler.plan(trio.current_time())
-        if batch is not None:
-            await self._thread.call(partial(self._runner.run, batch))
+        """Nothing to do: nobody may be waiting, and the engine's cells must be those of the scheduler's mirror."""
+        if self._live:
+            raise RuntimeError(f"{len(self._live)} requests wait and nothing is done for them")
         lengths = await self._thread.call(self._runner.lengths)
         expected = [len(slot.tokens) for slot in self.scheduler.admission.slots.slots]
         if lengths != expected:

@@ -59,7 +59,7 @@ def play(
     batch = loop.plan(now)
     assert batch is not None
     outputs = [_output(part, drawn or {}, drafts or {}) for part in batch.slices]
-    loop.commit(batch, StepResult(outputs, seconds or 0.001 * batch.num_rows), now)
+    loop.commit(batch, StepResult(outputs=outputs, seconds=seconds or 0.001 * batch.num_rows), now)
     return batch
 
 

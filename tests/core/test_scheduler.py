@@ -25,7 +25,7 @@ def logprobs(*tokens: int) -> tuple[TokenLogprob, ...]:
 
 def commit(loop: Scheduler, batch: Batch | None, *outputs: Output, now: float = 0.0) -> None:
     assert batch is not None
-    loop.commit(batch, StepResult(outputs, 0.001), now)
+    loop.commit(batch, StepResult(outputs=outputs, seconds=0.001), now)
 
 
 class TestRows:
@@ -223,7 +223,7 @@ class TestEnds:
         batch = loop.plan(0.0)
         assert batch is not None
         assert rows(batch) == {"q": 1, "abcdefgh": 1}
-        loop.commit(batch, StepResult((), 0.1, EngineError("no")), 0.0)
+        loop.commit(batch, StepResult(seconds=0.1, error=EngineError("no")), 0.0)
         assert told(loop) == {"q": ["a", "<engine_error>"], "abcdefgh": ["<engine_error>"]}
         assert names(loop.running) == ["stuvwxyz"]
         assert held(loop.admission) == [[], [], [], []]

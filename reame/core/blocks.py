@@ -1,0 +1,53 @@
+"""Blocks of a prefix and their names: a chain of hashes, so that a name says everything that precedes it too."""
+
+from __future__ import annotations
+
+import hashlib
+from struct import pack
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+KEY_BYTES = 16
+
+
+@frozen
+class Block:
+    """The engine's state (`payload`, opaque) for `tokens` at positions `start`..`stop`-1, and the names of it and of
+    the block before it (of the root, for the first)."""
+
+    key: bytes
+    parent: bytes
+    depth: int
+    tokens: tuple[int, ...]
+    payload: bytes
+
+    @property
+    def start(self) -> int:
+        return self.depth * len(self.tokens)
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.tokens)
+
+
+def root_key(fingerprint: bytes, namespace: str, salt: bytes = b"") -> bytes:
+    """The name that all chains of one model and namespace begin with."""
+    return hashlib.blake2b(namespace.encode(), digest_size=KEY_BYTES, key=_fold(fingerprint + salt)).digest()
+
+
+def block_keys(root: bytes, tokens: Sequence[int], block_tokens: int) -> list[bytes]:
+    """The names of the whole blocks of `tokens`, from the first on."""
+    keys, parent = [], root
+    for start in range(0, len(tokens) - block_tokens + 1, block_tokens):
+        data = pack(f"<{block_tokens}I", *tokens[start : start + block_tokens])
+        parent = hashlib.blake2b(data, digest_size=KEY_BYTES, key=parent).digest()
+        keys.append(parent)
+    return keys
+
+
+def _fold(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=32).digest()

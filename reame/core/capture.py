@@ -1,0 +1,75 @@
+"""Which cells are read for the disk, and when: a resident's whole blocks, when nobody waits for the decode thread.
+
+Idle: as many as take a few milliseconds, so that a newcomer waits no longer than that. Busy: at most `SHARE` of the
+steps' time, and never while somebody waits for a first token. Before an eviction: what is left of that resident.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reame.core.batch import Save
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from reame.core.batch import Saved
+    from reame.core.sequence import Sequence
+    from reame.core.slots import Slot, Slots
+
+SHARE = 0.01
+IDLE_SECONDS = 0.02
+MOST_CREDIT = 0.05
+"""Seconds that a busy server may save up for a capture."""
+FIRST_GUESS = 0.002
+"""Seconds to read a block, before the first was read."""
+
+
+class Capture:
+    """`block_tokens` 0: nothing is kept on disk. Owner: the scheduler."""
+
+    def __init__(self, slots: Slots, block_tokens: int) -> None:
+        self._slots = slots
+        self._block_tokens = block_tokens
+        self._credit = 0.0
+        self._seconds_per_block = FIRST_GUESS
+
+    def earn(self, seconds: float) -> None:
+        """A step took this long."""
+        self._credit = min(self._credit + SHARE * seconds, MOST_CREDIT)
+
+    def spend(self, saved: Iterable[Saved]) -> None:
+        for each in saved:
+            self._credit -= each.seconds
+            if each.payloads:
+                self._seconds_per_block += 0.25 * (each.seconds / len(each.payloads) - self._seconds_per_block)
+
+    def now(self, running: Iterable[Sequence]) -> list[Save]:
+        """What to read in the step that is planned, the resident that would be evicted first first."""
+        running = list(running)
+        if any(not sequence.first_token for sequence in running):
+            return []
+        seconds = self._credit if running else IDLE_SECONDS
+        room = int(seconds / self._seconds_per_block) if running else max(1, int(seconds / self._seconds_per_block))
+        saves = []
+        for slot in self._slots.residents() if room > 0 and self._block_tokens else ():
+            if save := self.of(slot, room):
+                saves.append(save)
+                room -= (len(save.tokens) - save.start) // self._block_tokens
+                if room <= 0:
+                    break
+        return saves
+
+    def of(self, slot: Slot, room: int | None = None) -> Save | None:
+        """The blocks of `slot` that are not saved yet, at most `room` of them. They count as saved from now on: what
+        gets lost on the way to the disk is a miss later, nothing worse."""
+        size = self._block_tokens
+        if not size:
+            return None
+        start, stop = slot.num_saved // size * size, len(slot.tokens) // size * size
+        if room is not None:
+            stop = min(stop, start + room * size)
+        if stop <= start:
+            return None
+        slot.num_saved = stop
+        return Save(slot.id, slot.namespace, tuple(slot.tokens[:stop]), start, size)
