@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from reame.core.admission import Limits
-from reame.core.batch import Compact, Copy, Trim
+from reame.core.batch import Compact, Copy, Load, Trim
 from reame.core.blocks import Block
 from reame.core.events import Delta, Finish, TokenLogprob
 from reame.core.request import Request, Sampling
@@ -88,6 +88,7 @@ class World:
             step_seconds=self.random.choice([0.01, 0.05, 1.0]), prefill_seconds=self.random.choice([0.01, 0.1, 1.0]),
         )  # fmt: skip
         self.block_tokens = self.random.choice([0, 1, 2, 3, 5, 8])
+        self.loads: list[Load] = []
         self.disk: dict[tuple[str, tuple[int, ...]], bytes] = {}
         self.scheduler = Scheduler(
             Slots(self.engine.num_cells, self.engine.num_seqs), self.limits,
@@ -129,17 +130,23 @@ class World:
         self.expected[request.id] = reference_tokens(prompt, sampling, request.max_tokens, VOCABULARY)
         self.texts[request.id] = ""
         self.logprobs[request.id] = []
-        self.sequences[request.id] = self.scheduler.add(request, self.steps, self.load(request))
+        self.sequences[request.id] = self.scheduler.add(request, self.steps, self.num_on_disk(request))
 
-    def load(self, request: Request) -> tuple[Block, ...]:
-        """What the disk has of a prompt, sometimes without its beginning (live cells had it at that moment)."""
-        size, found = self.block_tokens, []
-        for stop in range(size, len(request.prompt) + 1, size) if size else ():
-            payload = self.disk.get((request.namespace, request.prompt[:stop]))
+    def num_on_disk(self, request: Request) -> int:
+        size, stop = self.block_tokens, 0
+        while size and (request.namespace, request.prompt[: stop + size]) in self.disk and len(request.prompt) > stop:
+            stop += size
+        return stop if self.random.random() < 0.9 else self.random.randint(0, 40)
+
+    def read(self, load: Load) -> tuple[Block, ...]:
+        """The blocks asked for; sometimes the end, or all of it, is gone meanwhile."""
+        sequence, size, found = load.sequence, self.block_tokens, []
+        for start in range(load.start, load.stop, size):
+            payload = self.disk.get((sequence.request.namespace, tuple(sequence.tokens[: start + size])))
             if payload is None or self.random.random() < 0.05:
                 break
-            found.append(Block(b"", b"", stop // size - 1, request.prompt[stop - size : stop], payload))
-        return tuple(found[self.random.choice([0, 0, 1, 3]) :])
+            found.append(Block(b"", b"", start // size, tuple(sequence.tokens[start : start + size]), payload))
+        return tuple(found)
 
     def store(self, result: StepResult) -> None:
         """Most of what was saved reaches the disk."""
@@ -174,11 +181,15 @@ class World:
         return work + (self.scheduler.admission.num_preempted + 1) * self.engine.num_cells
 
     def step(self) -> bool:
+        while self.loads and self.random.random() < 0.7:
+            load = self.loads.pop(0)
+            self.scheduler.loaded(load, self.read(load), 0.001)
         batch = self.scheduler.plan(self.steps)
+        self.loads += self.scheduler.take_loads()
         self.take_events()
         self.check_promises()
         if batch is None:
-            return False
+            return bool(self.loads)
         self.steps += 1
         assert batch.num_rows <= self.engine.max_rows
         assert sum(1 + part.num_drafted for part in batch.slices if part.samples) <= self.limits.max_sampled

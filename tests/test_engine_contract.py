@@ -170,6 +170,35 @@ def test_a_compaction_keeps_what_is_held(engine: Engine, prompt: list[int], samp
     assert generate(engine, 1, row, 20, sampling, prompt) == expected
 
 
+@pytest.mark.parametrize("size", [1, 4])
+def test_saved_blocks_come_back_bit_for_bit(engine: Engine, prompt: list[int], size: int) -> None:
+    """Also behind other cells, and in another sequence than they came from."""
+    expected = plain(engine, prompt, 20, SEEDED)
+    prefill(engine, 0, prompt)
+    stop = (len(prompt) - 1) // size * size
+    blocks = [engine.save(0, start, start + size) for start in range(0, stop, size)]
+    assert engine.length(0) == len(prompt)
+    wipe(engine)
+    prefill(engine, 1, prompt[::-1])
+    for number, block in enumerate(blocks):
+        engine.restore(2, number * size, (number + 1) * size, block)
+    assert engine.length(2) == stop
+    assert engine.save(2, 0, size) == blocks[0]
+    row = prefill(engine, 2, prompt[stop:])
+    assert generate(engine, 2, row, 20, SEEDED, prompt) == expected
+
+
+def test_bytes_that_are_no_block_are_an_engine_error_and_pass(engine: Engine, prompt: list[int]) -> None:
+    expected = plain(engine, prompt, 6, GREEDY)
+    prefill(engine, 0, prompt)
+    block = engine.save(0, 4, 8)
+    for start, data in ((0, block), (8, block), (4, block[: len(block) // 2]), (4, b"")):
+        with pytest.raises(EngineError):
+            engine.restore(1, start, start + 4, data)
+    wipe(engine)
+    assert plain(engine, prompt, 6, GREEDY) == expected
+
+
 @pytest.mark.parametrize("sampling", [GREEDY, SEEDED])
 def test_rejected_rows_leave_no_trace(engine: Engine, prompt: list[int], sampling: Sampling) -> None:
     """Verification: draw at each row of a draft, stop at the first difference, trim, go on."""

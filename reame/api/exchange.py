@@ -29,7 +29,7 @@ LAST_SEND_S = 120
 
 
 class Request(TrioRequest):
-    """`held`: contexts that live until the response is sent or its client is gone."""
+    """`held`: contexts that live until the response is sent or its client is gone. Their end must not need to wait."""
 
     held: AsyncExitStack
 

@@ -111,7 +111,7 @@ class Routes:
         held = cast("Request", request).held
         replies = await held.enter_async_context(self.intake.open(wanted.call, key=g.key, namespace=g.key))
         chunks = Chunks(wanted, self._head(replies.request_id))
-        body = EventStream(replies, chunks, held, keep_alive_s=self.config.server.keep_alive_s)
+        body = EventStream(replies, chunks, keep_alive_s=self.config.server.keep_alive_s)
         return Response(body, headers={**HEADERS, "X-Request-Id": replies.request_id})
 
     async def _read(self, read: Callable[[bytes, Limits], Wanted], raw: bytes) -> Wanted:

@@ -1,6 +1,6 @@
 """The body of a streamed answer: events become `data:` lines, silence becomes comments.
 
-No scope is open across two items: each `__anext__` is whole in itself. Leaving the body ends the call.
+No scope is open across two items: each `__anext__` is whole in itself. The call ends with its request (`exchange.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from reame.api.errors import from_status
 from reame.errors import RequestError
 
 if TYPE_CHECKING:
-    from contextlib import AsyncExitStack
     from types import TracebackType
 
     from reame.api.chunks import Chunks
@@ -40,12 +39,11 @@ class Replies(Protocol):
 
 
 class EventStream(ResponseBody):
-    """Sends a comment after each `keep_alive_s` seconds without data. `held` is closed when the stream ends."""
+    """Sends a comment after each `keep_alive_s` seconds without data. After an error event nothing more comes."""
 
-    def __init__(self, replies: Replies, chunks: Chunks, held: AsyncExitStack, *, keep_alive_s: float) -> None:
+    def __init__(self, replies: Replies, chunks: Chunks, *, keep_alive_s: float) -> None:
         self._replies = replies
         self._chunks = chunks
-        self._held = held
         self._keep_alive_s = keep_alive_s
         self._over = False
 
@@ -55,7 +53,7 @@ class EventStream(ResponseBody):
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc_value: BaseException | None, tb: TracebackType | None
     ) -> None:
-        await self._held.aclose()
+        pass
 
     def __aiter__(self) -> EventStream:
         return self

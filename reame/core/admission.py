@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from reame.core.batch import Compact, Copy, Forget, Operation, Trim
+from reame.core.batch import Compact, Copy, Forget, Load, Operation, Trim
 from reame.core.compaction import LONGEST_MOVE
 from reame.core.queue import FairQueue
 from reame.core.slots import Slot, Slots, common_prefix
 
 if TYPE_CHECKING:
     from reame.core.capture import Capture
+    from reame.core.cost import StepCost
     from reame.core.sequence import Sequence
 
 
@@ -47,19 +48,25 @@ class Limits:
 class Admission:
     """Owns the queue, the running sequences (oldest first) and the slots; writes down the operations that follow."""
 
-    def __init__(self, slots: Slots, limits: Limits, capture: Capture) -> None:
+    def __init__(self, slots: Slots, limits: Limits, capture: Capture, cost: StepCost) -> None:
         self.slots = slots
+        self._cost = cost
         self._capture = capture
         self.limits = limits
         self.queue = FairQueue()
         self.running: list[Sequence] = []
         self.num_preempted = 0
         self._operations: list[Operation] = []
+        self._loads: list[Load] = []
         self._num_admitted = 0
 
     def take_operations(self) -> tuple[Operation, ...]:
         operations, self._operations = tuple(self._operations), []
         return operations
+
+    def take_loads(self) -> list[Load]:
+        loads, self._loads = self._loads, []
+        return loads
 
     def admit(self, now: float) -> None:
         """Let the waiting in, in turn, while there is a slot and room. One that does not fit holds up those behind it:
@@ -68,16 +75,17 @@ class Admission:
             if len(self.running) == self.limits.max_running:
                 return
             source, length = self._longest_prefix(sequence)
-            blocks = sequence.blocks_behind(length)
-            known = blocks[-1].stop if blocks else length
-            if self._longest_in_flight(sequence) >= known + self.limits.min_wait:
+            on_disk = self._on_disk(sequence, length)
+            if self._longest_in_flight(sequence) >= max(length, on_disk) + self.limits.min_wait:
                 continue
-            if blocks:
-                length = blocks[0].start
+            if on_disk:
+                length -= length % self._capture.block_tokens
             if not self._enter(sequence, source if length else None, length):
                 return
-            sequence.restoring, sequence.blocks = blocks, ()
-            if sequence.num_cached is None:
+            if on_disk:
+                sequence.loading = True
+                self._loads.append(Load(sequence, length, on_disk))
+            if not sequence.preempted:
                 sequence.num_cached, sequence.admitted = length, now
 
     def grow(self) -> None:
@@ -116,10 +124,10 @@ class Admission:
         assert sequence.slot is not None
         self.running.remove(sequence)
         self.slots.retire(sequence.slot)
-        sequence.slot, sequence.draft = None, ()
+        sequence.slot, sequence.draft, sequence.loading, sequence.restoring = None, (), False, ()
 
     def _preempt(self, sequence: Sequence) -> None:
-        sequence.restoring = ()
+        sequence.preempted = True
         self._vacate(sequence)
         self.queue.put_back(sequence)
         self.num_preempted += 1
@@ -139,6 +147,15 @@ class Admission:
                 if length > most:
                     best, most = slot, length
         return best, most
+
+    def _on_disk(self, sequence: Sequence, length: int) -> int:
+        """Where the blocks end that are worth loading behind `length` live tokens; 0 when none are. The last token is
+        never taken from a block: it is computed, for its logits."""
+        size = self._capture.block_tokens
+        if not size:
+            return 0
+        stop = min(sequence.num_on_disk, len(sequence.tokens) - 1) // size * size
+        return stop if stop > length and self._cost.pays_to_load(stop - length) else 0
 
     def _longest_in_flight(self, sequence: Sequence) -> int:
         """The longest prefix of the sequence that another one is catching up with at this moment."""

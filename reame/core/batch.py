@@ -55,6 +55,15 @@ class Save:
 
 
 @frozen
+class Load:
+    """Somebody has to read the blocks of positions `start`..`stop`-1 from the disk, and call `Scheduler.loaded`."""
+
+    sequence: Sequence
+    start: int
+    stop: int
+
+
+@frozen
 class Restore:
     """Put a block from the disk behind what the sequence holds. Runs after the operations, before the decode."""
 

@@ -30,7 +30,7 @@ class Capture:
 
     def __init__(self, slots: Slots, block_tokens: int) -> None:
         self._slots = slots
-        self._block_tokens = block_tokens
+        self.block_tokens = block_tokens
         self._credit = 0.0
         self._seconds_per_block = FIRST_GUESS
 
@@ -44,7 +44,7 @@ class Capture:
             if each.payloads:
                 self._seconds_per_block += 0.25 * (each.seconds / len(each.payloads) - self._seconds_per_block)
 
-    def now(self, running: Iterable[Sequence]) -> list[Save]:
+    def take(self, running: Iterable[Sequence]) -> list[Save]:
         """What to read in the step that is planned, the resident that would be evicted first first."""
         running = list(running)
         if any(not sequence.first_token for sequence in running):
@@ -52,10 +52,10 @@ class Capture:
         seconds = self._credit if running else IDLE_SECONDS
         room = int(seconds / self._seconds_per_block) if running else max(1, int(seconds / self._seconds_per_block))
         saves = []
-        for slot in self._slots.residents() if room > 0 and self._block_tokens else ():
+        for slot in self._slots.residents() if room > 0 and self.block_tokens else ():
             if save := self.of(slot, room):
                 saves.append(save)
-                room -= (len(save.tokens) - save.start) // self._block_tokens
+                room -= (len(save.tokens) - save.start) // self.block_tokens
                 if room <= 0:
                     break
         return saves
@@ -63,7 +63,7 @@ class Capture:
     def of(self, slot: Slot, room: int | None = None) -> Save | None:
         """The blocks of `slot` that are not saved yet, at most `room` of them. They count as saved from now on: what
         gets lost on the way to the disk is a miss later, nothing worse."""
-        size = self._block_tokens
+        size = self.block_tokens
         if not size:
             return None
         start, stop = slot.num_saved // size * size, len(slot.tokens) // size * size

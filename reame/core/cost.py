@@ -10,15 +10,19 @@ EDGES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64, 96, 128
 WEIGHT = 0.25
 """Of a new measurement in the running mean: contexts grow and neighbours come, so old times fade within ten steps."""
 
+LOAD_SECONDS = 0.002
+"""For finding blocks on the disk and handing them from thread to thread, however few they are."""
+
 DEFAULT_SECONDS_PER_ROW = 0.005
 """Assumed before anything was measured: careful on a small box, corrected by the first step."""
 
 
 class StepCost:
-    """Running mean of seconds per step for each edge. Owner: the scheduler."""
+    """Running means of seconds per step for each edge, and of seconds per token from the disk. Owner: the scheduler."""
 
     def __init__(self) -> None:
         self._seconds: dict[int, float] = {}
+        self._load = self._restore = 10e-6
 
     def observe(self, rows: int, seconds: float) -> None:
         edge = _edge(rows)
@@ -42,6 +46,20 @@ class StepCost:
         low, high = self._seconds[below], self._seconds[above]
         guess = high * rows / edge if above == edge else low + (high - low) * (rows - below) / (above - below)
         return min(guess, 2 * low * rows / below)
+
+    def observe_load(self, tokens: int, seconds: float) -> None:
+        """Reading and unpacking the blocks of that many tokens took this long."""
+        if tokens:
+            self._load += WEIGHT * (seconds / tokens - self._load)
+
+    def observe_restore(self, tokens: int, seconds: float) -> None:
+        """Putting the blocks of that many tokens into the cells took this long."""
+        if tokens:
+            self._restore += WEIGHT * (seconds / tokens - self._restore)
+
+    def pays_to_load(self, tokens: int) -> bool:
+        """Whether that many tokens come sooner from the disk than by computing them."""
+        return LOAD_SECONDS + tokens * (self._load + self._restore) < self.seconds(tokens)
 
     def rows_within(self, seconds: float, limit: int) -> int:
         """The most rows, at most `limit`, of a step that stays within `seconds`; 0 when even one does not."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reame.core.admission import Admission, Limits
-from reame.core.batch import Batch, Output, Restore, Slice, StepResult
+from reame.core.batch import Batch, Load, Output, Restore, Slice, StepResult
 from reame.core.capture import Capture
 from reame.core.cost import StepCost
 from reame.core.events import Delta, Event, Finish, FinishReason, TokenLogprob
@@ -44,9 +44,9 @@ class Scheduler:
         block_tokens: int = 0,
     ) -> None:
         self.limits = limits
-        self._capture = Capture(slots, block_tokens)
-        self.admission = Admission(slots, limits, self._capture)
         self.cost = StepCost()
+        self._capture = Capture(slots, block_tokens)
+        self.admission = Admission(slots, limits, self._capture, self.cost)
         self._piece = piece
         self._eog_tokens = eog_tokens
         self._events: list[tuple[Sequence, Event]] = []
@@ -63,15 +63,26 @@ class Scheduler:
         """All that are not over: running, then waiting in the order of service."""
         return [*self.running, *self.waiting()]
 
-    def add(self, request: Request, now: float, blocks: tuple[Block, ...] = ()) -> Sequence:
-        """Queue a request; `blocks` is what the disk has of its prompt.
+    def add(self, request: Request, now: float, num_on_disk: int = 0) -> Sequence:
+        """Queue a request; the disk has the blocks of the first `num_on_disk` tokens of its prompt.
 
         It must fit the cells alone: len(prompt) + max_tokens - 1 <= num_cells.
         """
-        sequence = Sequence.new(request, now, blocks)
+        sequence = Sequence.new(request, now, num_on_disk)
         assert sequence.max_cells <= self.admission.slots.num_cells
         self.admission.queue.add(sequence)
         return sequence
+
+    def take_loads(self) -> list[Load]:
+        """What the last plan wants to have from the disk."""
+        return self.admission.take_loads()
+
+    def loaded(self, load: Load, blocks: tuple[Block, ...], seconds: float) -> None:
+        """The consecutive blocks from `load.start` on that could be read, in `seconds`; perhaps none."""
+        sequence = load.sequence
+        if sequence.loading and sequence.num_computed == load.start:
+            sequence.loading, sequence.restoring = False, blocks
+            self.cost.observe_load(sum(len(block.tokens) for block in blocks), seconds)
 
     def cancel(self, sequence: Sequence) -> None:
         """Nobody wants it any more: no event, no further row. What it computed stays as a resident."""
@@ -95,7 +106,7 @@ class Scheduler:
         restores, slices = self._restores(), self._slices()
         num_written = sum(len(r.block.tokens) for r in restores) + sum(len(part.tokens) for part in slices)
         self.admission.compact(num_written)
-        operations = (*self.admission.take_operations(), *self._capture.now(self.running))
+        operations = (*self.admission.take_operations(), *self._capture.take(self.running))
         return Batch(operations, tuple(slices), tuple(restores)) if slices or operations or restores else None
 
     def commit(self, batch: Batch, result: StepResult, now: float) -> None:
@@ -121,14 +132,17 @@ class Scheduler:
     def _take_restored(self, batch: Batch, result: StepResult) -> bool:
         """Blocks that went in are cells like any other. After one that did not, nothing else was done: False."""
         slots = self.admission.slots
-        for restore in batch.restores[: result.num_restored]:
+        done = batch.restores[: result.num_restored]
+        self.cost.observe_restore(sum(len(restore.block.tokens) for restore in done), result.restore_seconds)
+        for restore in done:
             sequence, tokens = restore.sequence, restore.block.tokens
             assert sequence.slot is not None
             slots.append(sequence.slot, list(tokens), slots.write(len(tokens)))
             sequence.slot.num_saved = max(sequence.slot.num_saved, restore.block.stop)
             sequence.restoring = sequence.restoring[1:]
-            sequence.num_restored += len(tokens)
-            sequence.num_cached = (sequence.num_cached or 0) + len(tokens)
+            if not sequence.preempted:
+                sequence.num_restored += len(tokens)
+                sequence.num_cached += len(tokens)
         for restore in batch.restores[result.num_restored :]:
             restore.sequence.restoring = ()
             slots.write(slots.num_fresh)
@@ -153,7 +167,7 @@ class Scheduler:
     def _slices(self) -> list[Slice]:
         """Decoding sequences first, so that a long prompt cannot freeze them; then prefill chunks."""
         decoding = [s for s in self.running if s.num_missing == 1]
-        catching_up = [s for s in self.running if s.num_missing > 1 and not s.restoring]
+        catching_up = [s for s in self.running if s.num_missing > 1 and not s.waits_for_disk]
         slices = []
         spare = min(
             self.limits.max_rows - len(decoding) - (self.limits.min_chunk if catching_up else 0),

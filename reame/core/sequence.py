@@ -30,25 +30,29 @@ class Sequence:
     slot: Slot | None = None
     num_reserved: int = 0
     draft: tuple[int, ...] = ()
-    blocks: tuple[Block, ...] = ()
-    """What the disk has of `tokens`: consecutive blocks, not always from the first. Until it gets a slot."""
+    num_on_disk: int = 0
+    """Tokens from the front that lay on the disk when it came."""
+    loading: bool = False
+    """It has a slot, and its blocks are being read; no row is computed before they are here."""
     restoring: tuple[Block, ...] = ()
-    """Blocks still to be put into its cells; no row is computed before that."""
+    """Blocks still to be put into its cells, before any row."""
     num_restored: int = 0
     """Prompt tokens that came from the disk."""
     order: int = 0
     """Number of its admission: the youngest is preempted first."""
-    num_cached: int | None = None
-    """Prompt tokens it found computed when it first got a slot; None before that."""
+    num_cached: int = 0
+    """Prompt tokens it found computed when it first got a slot, live or on the disk."""
     untold_logprobs: tuple[TokenLogprob, ...] = ()
     """Of tokens whose text is held back: told with the text, never when it turns out to be a stop string."""
+    preempted: bool = False
+    """It was; what it finds computed after that is not counted as cached."""
     done: bool = False
     admitted: float = field(default=0.0)
     first_token: float = field(default=0.0)
 
     @classmethod
-    def new(cls, request: Request, now: float, blocks: tuple[Block, ...] = ()) -> Sequence:
-        return cls(request, list(request.prompt), TextStream(request.stop), now, blocks=blocks)
+    def new(cls, request: Request, now: float, num_on_disk: int = 0) -> Sequence:
+        return cls(request, list(request.prompt), TextStream(request.stop), now, num_on_disk=num_on_disk)
 
     @property
     def num_computed(self) -> int:
@@ -64,6 +68,10 @@ class Sequence:
         return len(self.tokens) - self.num_computed
 
     @property
+    def waits_for_disk(self) -> bool:
+        return self.loading or bool(self.restoring)
+
+    @property
     def max_cells(self) -> int:
         """Cells it can ever hold: the last token that it may generate is never computed."""
         return len(self.request.prompt) + self.request.max_tokens - 1
@@ -75,16 +83,10 @@ class Sequence:
         told, self.untold_logprobs = self.untold_logprobs, ()
         return () if self.text.stopped else told
 
-    def blocks_behind(self, length: int) -> tuple[Block, ...]:
-        """Its blocks that reach beyond `length` computed tokens, if the first of them leaves no gap. The last token
-        is never taken from a block: it is computed, for its logits."""
-        blocks = tuple(b for b in self.blocks if length < b.stop < len(self.tokens))
-        return blocks if blocks and blocks[0].start <= length else ()
-
     def usage(self) -> Usage:
         return Usage(
             prompt_tokens=len(self.request.prompt),
-            cached_tokens=self.num_cached or 0,
+            cached_tokens=self.num_cached,
             disk_tokens=self.num_restored,
             completion_tokens=self.num_generated,
         )

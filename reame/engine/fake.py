@@ -106,7 +106,11 @@ class FakeEngine:
             self.fail_next_restore = False
             self._write(json.dumps([(start, 0)]).encode(), {seq})
             raise EngineError("restore failed as asked")
-        if start != self.length(seq) or [p for p, _ in json.loads(data)] != list(range(start, stop)):
+        try:
+            positions = [position for position, _ in json.loads(data)]
+        except ValueError as error:
+            raise EngineError("no saved cells") from error
+        if start != self.length(seq) or positions != list(range(start, stop)):
             raise EngineError(f"restore of {start}..{stop} behind {self.length(seq)} positions")
         self._write(data, {seq})
 

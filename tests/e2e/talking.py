@@ -1,17 +1,15 @@
-"""What the tests say to a daemon and how they read what it answers: bodies, whole answers, open streams, metrics."""
+"""What the tests say to a daemon and how they read what it answers: bodies, whole answers, metrics."""
 
 from __future__ import annotations
 
-import json
-from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field, frozen
+import trio
 from daemon_process import PATIENCE_S, Readings
-from httpx2 import AsyncClient, Limits, Response
+from httpx2 import AsyncClient, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Callable
 
     from daemon_process import DaemonProcess
 
@@ -73,92 +71,18 @@ async def health(client: AsyncClient) -> dict[str, Any]:
 
 
 async def until_busy(client: AsyncClient, running: int, waiting: int = 0) -> None:
-    """Asks /health until that many sequences run and wait."""
-    while True:
-        found = await health(client)
-        if (found["slots"]["busy"], found["queue"]["depth"]) == (running, waiting):
-            return
+    """Asks /metrics until that many sequences run and wait."""
+    await until(client, lambda seen: (seen["running_sequences"], seen["waiting_sequences"]) == (running, waiting))
 
 
 async def until_idle(client: AsyncClient) -> Readings:
     """Asks /metrics until nothing runs or waits; the readings of that moment."""
-    while True:
-        found = await readings(client)
-        if not found["running_sequences"] and not found["waiting_sequences"]:
-            return found
+    return await until(client, lambda seen: not seen["running_sequences"] and not seen["waiting_sequences"])
 
 
-@define
-class Told:
-    """A stream so far: the text of each choice, how each ended, the events as they came."""
-
-    texts: dict[int, str] = field(factory=dict)
-    reasons: dict[int, str] = field(factory=dict)
-    events: list[dict[str, Any]] = field(factory=list)
-    comments: int = 0
-    error: dict[str, Any] | None = None
-    is_done: bool = False
-
-    def take(self, line: str) -> bool:
-        """A line of the body; True when it carried text."""
-        assert not self.is_done or not line, f"after the end mark: {line}"
-        self.comments += line.startswith(":")
-        if not line.startswith("data: "):
-            return False
-        if line == "data: [DONE]":
-            self.is_done = True
-            return False
-        event = json.loads(line.removeprefix("data: "))
-        if "error" in event:
-            self.error = event["error"]
-            return False
-        self.events.append(event)
-        return any([self._choice(choice) for choice in event["choices"]])
-
-    def _choice(self, choice: dict[str, Any]) -> bool:
-        text = choice["text"] if "text" in choice else choice["delta"].get("content", "")
-        index = choice["index"]
-        self.texts[index] = self.texts.get(index, "") + text
-        if choice["finish_reason"]:
-            self.reasons[index] = choice["finish_reason"]
-        return bool(text)
-
-
-@frozen
-class Stream:
-    """An open streamed answer. `told` is what it has said so far."""
-
-    response: Response
-    lines: AsyncIterator[str]
-    told: Told
-
-    async def piece(self) -> bool:
-        """Read on to the next piece of text; False at the end."""
-        async for line in self.lines:
-            if self.told.take(line):
-                return True
-        return False
-
-    async def rest(self) -> Told:
-        while await self.piece():
+async def until(client: AsyncClient, holds: Callable[[Readings], bool]) -> Readings:
+    """Asks /metrics again and again until it `holds`."""
+    with trio.fail_after(PATIENCE_S):
+        while not holds(seen := await readings(client)):
             pass
-        return self.told
-
-
-@asynccontextmanager
-async def streaming(client: AsyncClient, path: str, body: dict[str, Any]) -> AsyncIterator[Stream]:
-    """Leaving it before the end closes the connection, as a client does who goes away."""
-    async with client.stream("POST", path, json=body | {"stream": True}) as response:
-        if response.status_code != 200:
-            raise AssertionError(f"{response.status_code}: {(await response.aread()).decode()}")
-        async with aclosing(response.aiter_lines()) as lines:
-            yield Stream(response, lines, Told())
-
-
-async def stream(client: AsyncClient, path: str, body: dict[str, Any]) -> Told:
-    """A streamed answer to its end, which must be a good one."""
-    async with streaming(client, path, body) as open_stream:
-        told = await open_stream.rest()
-    assert told.error is None
-    assert told.is_done
-    return told
+    return seen

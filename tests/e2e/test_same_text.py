@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
-from talking import CHAT, COMPLETIONS, ENDLESS, answer, ask, say, stream, text_of
+from streams import stream
+from talking import CHAT, COMPLETIONS, ENDLESS, answer, ask, say, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,0 +1,141 @@
+"""The file of one block: a header, the token ids, the engine's state for them, and a checksum over all of it.
+
+Little-endian; 96 bytes and 4 for each token around the payload. No pickle, nothing that is run. The checksum is for
+accidents (torn writes, rotten disks); against people there are the directory's permissions.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import zstandard
+from attrs import frozen
+from xxhash import xxh3_128_digest
+
+from reame.core.blocks import Block
+
+MAGIC = b"ReKV"
+VERSION = 1
+RAW, ZSTD, PLANES = 0, 1, 2
+"""Codecs: as it is; zstd; the low and the high bytes of 2-byte elements apart, then zstd."""
+LEVEL = 1
+WORTH = 0.98
+"""KV bytes hardly compress: when zstd leaves more than this share of them, unpacking costs more than reading."""
+
+_HEADER = struct.Struct("<4sBBHIIQQ16s16s16s")
+_CHECKSUM_BYTES = 16
+SMALLEST = _HEADER.size + _CHECKSUM_BYTES
+
+
+class Damaged(Exception):
+    """A file that is not what its name says; the text says in what way."""
+
+
+class Foreign(Damaged):
+    """Sound, but of another model, setting or version."""
+
+
+@frozen
+class Header:
+    """What a file says about its block. Sizes in bytes: of the state, and of what stands for it in the file."""
+
+    codec: int
+    depth: int
+    num_tokens: int
+    size: int
+    stored_size: int
+    fingerprint: bytes
+    key: bytes
+    parent: bytes
+
+    @property
+    def payload_start(self) -> int:
+        return _HEADER.size + 4 * self.num_tokens
+
+    @property
+    def file_size(self) -> int:
+        return self.payload_start + self.stored_size + _CHECKSUM_BYTES
+
+
+def encode(block: Block, *, fingerprint: bytes, element_bytes: int = 1) -> bytes:
+    """The bytes of the block's file. `fingerprint` is 16 bytes; `element_bytes` 2 says that the payload is f16."""
+    codec, stored = _pack(block.payload, element_bytes)
+    header = _HEADER.pack(
+        MAGIC, VERSION, codec, 0, block.depth, len(block.tokens), len(block.payload), len(stored),
+        fingerprint, block.key, block.parent,
+    )  # fmt: skip
+    body = b"".join((header, _tokens_bytes(block.tokens), stored))
+    return body + xxh3_128_digest(body)
+
+
+def decode(data: bytes, *, fingerprint: bytes, key: bytes, tokens: tuple[int, ...]) -> Block:
+    """The block in a file's bytes, which must be the one of this name and these tokens. Raises Damaged."""
+    header = check(data)
+    if header.fingerprint != fingerprint:
+        raise Foreign("of another model or setting")
+    if header.key != key:
+        raise Damaged("another block's name inside")
+    if data[_HEADER.size : header.payload_start] != _tokens_bytes(tokens):
+        raise Damaged("other tokens of the same hash")
+    return Block(key, header.parent, header.depth, tokens, _unpack(header, data))
+
+
+def check(data: bytes) -> Header:
+    """The header of a file that is whole, or Damaged."""
+    header = read_header(data)
+    if header.file_size != len(data):
+        raise Damaged(f"{len(data)} bytes long, not {header.file_size}")
+    if xxh3_128_digest(memoryview(data)[:-_CHECKSUM_BYTES]) != data[-_CHECKSUM_BYTES:]:
+        raise Damaged("the checksum is wrong")
+    return header
+
+
+def read_header(data: bytes) -> Header:
+    """What the first bytes of a file say, believed without proof; Damaged when they are not those of a block."""
+    if len(data) < SMALLEST:
+        raise Damaged(f"only {len(data)} bytes long")
+    magic, version, codec, _, *numbers, fingerprint, key, parent = _HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise Damaged("not a block's file")
+    if version != VERSION or codec not in (RAW, ZSTD, PLANES):
+        raise Foreign(f"version {version}, codec {codec}")
+    return Header(codec, *numbers, fingerprint, key, parent)
+
+
+def tokens_of(header: Header, data: bytes) -> tuple[int, ...]:
+    return struct.unpack_from(f"<{header.num_tokens}I", data, _HEADER.size)
+
+
+def _tokens_bytes(tokens: tuple[int, ...]) -> bytes:
+    return struct.pack(f"<{len(tokens)}I", *tokens)
+
+
+def _pack(payload: bytes, element_bytes: int) -> tuple[int, bytes]:
+    split = element_bytes == 2 and len(payload) % 2 == 0
+    source = np.frombuffer(payload, np.uint8).reshape(-1, 2).T.tobytes() if split else payload
+    packed = zstandard.ZstdCompressor(level=LEVEL, write_checksum=False).compress(source)
+    if len(packed) > WORTH * len(payload):
+        return RAW, payload
+    return (PLANES if split else ZSTD), packed
+
+
+def _unpack(header: Header, data: bytes) -> bytes:
+    stored = memoryview(data)[header.payload_start : header.payload_start + header.stored_size]
+    if header.codec == RAW:
+        payload = bytes(stored)
+    else:
+        try:
+            if zstandard.frame_content_size(stored) != header.size:
+                raise Damaged("packed bytes of another size")
+            payload = zstandard.ZstdDecompressor().decompress(stored)
+        except (zstandard.ZstdError, MemoryError) as error:
+            raise Damaged(f"cannot be unpacked: {error}") from None
+    if len(payload) != header.size:
+        raise Damaged("a payload of another size")
+    if header.codec == PLANES:
+        if header.size % 2:
+            raise Damaged("planes of an odd number of bytes")
+        return np.frombuffer(payload, np.uint8).reshape(2, -1).T.tobytes()
+    return payload
+
