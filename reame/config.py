@@ -109,6 +109,27 @@ class SchedulerConfig:
 
 
 @frozen(kw_only=True)
+class MemoryConfig:
+    """What is kept on disk so that it is not computed again. Nothing of it ever changes an answer."""
+
+    enabled: bool = setting(True, Flag(), "Keep what was computed on disk; false = live cells only, gone at the end.")
+    path: str = setting("", Text(), "Directory for it; empty = memory/ in the cache directory ($REAME_CACHE).")
+    disk_mb: int = setting(4096, Whole(1, 1_073_741_824), "Room for the blocks of prefixes; the oldest go first (MiB).")
+    block_tokens: int = setting(
+        16, Whole(1, 1024), "Tokens a block: what lies behind the last whole block of a prompt is computed again."
+    )
+    share: str = setting(
+        "key",
+        Choice(("key", "all")),
+        "key = each API key has a memory of its own and cannot tell what others asked; all = one for everybody.",
+    )
+    answers: bool = setting(
+        True, Flag(), "Give a fixed answer (temperature 0, or a seed) again when the very same request comes back."
+    )
+    answers_mb: int = setting(256, Whole(1, 1_073_741_824), "Room for these answers; the oldest go first (MiB).")
+
+
+@frozen(kw_only=True)
 class SamplingConfig:
     """What a request gets that does not say otherwise."""
 
@@ -138,7 +159,7 @@ class ServerConfig:
     """The HTTP side: where it listens, whom it serves, and what it puts up with."""
 
     host: str = setting("127.0.0.1", Host(), "Where to listen; anything but loopback is refused without api_keys_file.")
-    port: int = setting(8080, Whole(1, 65_535), "TCP port.")
+    port: int = setting(8080, Whole(0, 65_535), "TCP port; 0 = any free one (the log says which).")
     api_keys_file: str = setting(
         "", Text(), "Path of a file with one key a line, `name:key` or the key alone; empty = no key is asked for."
     )
@@ -177,6 +198,7 @@ class Config:
     model: ModelConfig = field(default=Factory(ModelConfig))
     engine: EngineConfig = field(default=Factory(EngineConfig))
     scheduler: SchedulerConfig = field(default=Factory(SchedulerConfig))
+    memory: MemoryConfig = field(default=Factory(MemoryConfig))
     sampling: SamplingConfig = field(default=Factory(SamplingConfig))
     server: ServerConfig = field(default=Factory(ServerConfig))
     log: LogConfig = field(default=Factory(LogConfig))

@@ -8,12 +8,13 @@ import sys
 from io import StringIO
 from pathlib import Path
 
+from attrs import evolve
 from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 
 from bench import llama_bench
-from bench.harness import Outcome, Result
+from bench.harness import Outcome, Result, is_quiet, quietest
 from bench.noise import Noise
 from bench.report import notes, rows, table, to_json
 from bench.scenario import FULL, QUICK, Metric, Run, Scenario
@@ -82,6 +83,23 @@ def test_notes_tell_noise_and_other_work() -> None:
     )
     assert lines[1].startswith("NOT QUIET: beside 1 of 6 runs")
     assert lines[2] == "Same text as llama-server in 2 of 3 rounds."
+
+
+def test_noisy_rounds_are_left_out_whatever_they_measured() -> None:
+    rounds = [
+        [outcome(speed=1), outcome(speed=1, others=0.3)],
+        [outcome(speed=2, others=0.05), outcome(speed=2)],
+        [outcome(speed=3, others=0.9), outcome(speed=3)],
+        [outcome(speed=4), outcome(speed=4)],
+    ]
+    assert [is_quiet(played) for played in rounds] == [False, True, False, True]
+    assert quietest(rounds, 3) == [rounds[0], rounds[1], rounds[3]]
+    assert quietest(rounds, 9) == rounds
+
+
+def test_discarded_rounds_are_told() -> None:
+    line = notes(evolve(result((REAME, OURS), (LLAMA_SERVER, SLOWER)), discarded=2))[0]
+    assert line.endswith("Rounds: 3, and 2 discarded as noisier.")
 
 
 def test_the_table_as_printed() -> None:

@@ -118,7 +118,7 @@ def test_every_mistake_is_reported_at_once_one_line_each() -> None:
         'engine.kv_type: expected one of "f16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", got "q9"',
         "engine.thread: unknown key, did you mean engine.threads?",
         "sampling.top_p: expected a number from 0 to 1, got 1.5",
-        'server.port: expected an integer from 1 to 65535, got "80"',
+        'server.port: expected an integer from 0 to 65535, got "80"',
         "server.threads: unknown key, did you mean engine.threads?",
         "server.zzz: unknown key",
         "port: unknown key, did you mean server.port?",
@@ -138,8 +138,8 @@ def test_one_mistake_is_one_line_and_more_stand_below_the_source() -> None:
 def test_a_table_must_be_a_table_and_a_value_must_not_be_one() -> None:
     assert mistakes("server = 80") == ("server: expected a table, got 80",)
     assert mistakes("[[server]]\nport = 1") == ("server: expected a table, got a list",)
-    assert mistakes("[server.port]\nx = 1") == ("server.port: expected an integer from 1 to 65535, got a table",)
-    assert mistakes("[foo]") == ("foo: unknown table; there are model, engine, scheduler, sampling, server, log",)
+    assert mistakes("[server.port]\nx = 1") == ("server.port: expected an integer from 0 to 65535, got a table",)
+    assert mistakes("[foo]") == ("foo: unknown table; there are model, engine, scheduler, memory, sampling, server, log",)
 
 
 def test_names_and_values_from_the_file_are_repeated_harmlessly() -> None:
@@ -150,7 +150,7 @@ def test_names_and_values_from_the_file_are_repeated_harmlessly() -> None:
 
 
 def test_a_number_too_long_to_print_is_not_printed() -> None:
-    line = "server.port: expected an integer from 1 to 65535, got an enormous integer"
+    line = "server.port: expected an integer from 0 to 65535, got an enormous integer"
     assert mistakes(f"[server]\nport = 0x{'f' * 9000}") == (line,)
 
 
@@ -237,7 +237,7 @@ def test_what_is_not_a_host(host: str) -> None:
 
 
 def test_values_set_in_code_obey_the_same_rules_and_stay() -> None:
-    with pytest.raises(ValueError, match=r"^port: expected an integer from 1 to 65535, got 70000$"):
+    with pytest.raises(ValueError, match=r"^port: expected an integer from 0 to 65535, got 70000$"):
         ServerConfig(port=70000)
     with pytest.raises(ValueError, match=r"^threads: expected an integer"):
         evolve(EngineConfig(), threads=-1)

@@ -70,14 +70,14 @@ def test_init_force_through_a_link_keeps_the_link() -> None:
 def test_check_says_ok_or_every_mistake_and_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert reame("check") == 0
     assert capsys.readouterr().out == "ok: built-in defaults\n"
-    Path("c.toml").write_text("[server]\nport = 0\n[log]\nlevel = 1\n")
+    Path("c.toml").write_text("[server]\nport = -1\n[log]\nlevel = 1\n")
     for words in (["c.toml"], ["--config", "c.toml"]):
         assert reame("check", *words) == 1
         out, err = capsys.readouterr()
         assert out == ""
         assert err.splitlines() == [
             "reame: c.toml: 2 mistakes",
-            "  server.port: expected an integer from 1 to 65535, got 0",
+            "  server.port: expected an integer from 0 to 65535, got -1",
             '  log.level: expected one of "debug", "info", "warning", "error", got 1',
         ]
     assert reame("check", "c.toml", "--set", "server.port=1", "--set", "log.level=info") == 0
@@ -113,6 +113,6 @@ def test_show_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_show_of_a_wrong_file_is_one_error() -> None:
-    Path("c.toml").write_text("[server]\nport = 0\n")
+    Path("c.toml").write_text("[server]\nport = -1\n")
     with pytest.raises(ConfigError, match=r"^c\.toml: server\.port: expected "):
         reame("show", "--config", "c.toml")

@@ -131,12 +131,12 @@ def test_override_changes_one_value_and_checks_the_whole() -> None:
     for key, value, line in [
         ("server.prot", 1, "server.prot: unknown key, did you mean server.port?"),
         ("port", 1, "port: unknown key, did you mean server.port?"),
-        ("server.port", "80", 'server.port: expected an integer from 1 to 65535, got "80"'),
-        ("server.port.x", 1, "server.port: expected an integer from 1 to 65535, got a table"),
+        ("server.port", "80", 'server.port: expected an integer from 0 to 65535, got "80"'),
+        ("server.port.x", 1, "server.port: expected an integer from 0 to 65535, got a table"),
         ("server", "x", 'server: expected a table, got "x"'),
         ("engine.context", 20000, None),
         ("engine.slots", 600, "engine.slots: expected an integer from 1 to 254, got 600"),
-        ("", 1, '"": unknown table; there are model, engine, scheduler, sampling, server, log'),
+        ("", 1, '"": unknown table; there are model, engine, scheduler, memory, sampling, server, log'),
     ]:
         if line is None:
             assert override(Config(), {key: value}).engine.context == value

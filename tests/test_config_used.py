@@ -28,7 +28,7 @@ def reads(tree: ast.AST) -> set[tuple[str, str]]:
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
-            owner = node.value.id if isinstance(node.value, ast.Name) else node.value.attr
+            owner = (node.value.id if isinstance(node.value, ast.Name) else node.value.attr).lstrip("_")
             found.add((tables.get(owner, owner), node.attr))
     return found
 

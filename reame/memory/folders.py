@@ -174,24 +174,46 @@ def write_new(folder: int, name: str, data: bytes, *, mtime_ns: int) -> None:
         raise
 
 
-def folders(root: int, *names: str) -> Iterator[str]:
-    """Names of the folders of ours that lie `names` deep below `root`. Vanished ones have none."""
-    with suppress(OSError), opened(root, *names) as folder, os.scandir(folder) as listing:
-        for item in listing:
-            if _LEVELS[len(names)].fullmatch(item.name) and item.is_dir(follow_symlinks=False):
-                yield item.name
+def scan(root: int, *below: str) -> Iterator[Found]:
+    """All files of ours below `root`, or below a model, or below a namespace of it. In no order; the vanished have
+    none, and whatever else lies there is passed over."""
+    if len(below) < len(_LEVELS):
+        for name in folders(root, *below):
+            yield from scan(root, *below, name)
+        return
+    for name, facts in _listed(root, *below):
+        if (_BLOCK.fullmatch(name) or _TEMPORARY.fullmatch(name)) and stat.S_ISREG(facts.st_mode):
+            yield Found(Place(*below, name), facts.st_size, facts.st_mtime_ns)
 
 
-def files(root: int, model: str, namespace: str, folder: str) -> Iterator[Found]:
-    """The files of ours in one folder; nothing else that may lie there."""
-    with suppress(OSError), opened(root, model, namespace, folder) as directory, os.scandir(directory) as listing:
-        for item in listing:
-            if not (_BLOCK.fullmatch(item.name) or _TEMPORARY.fullmatch(item.name)):
-                continue
+def folders(root: int, *below: str) -> list[str]:
+    """Names of the folders of ours, one level down."""
+    level = _LEVELS[len(below)]
+    return [name for name, facts in _listed(root, *below) if level.fullmatch(name) and stat.S_ISDIR(facts.st_mode)]
+
+
+def remove_empty(root: int, *below: str) -> int:
+    """Remove the folders of ours that hold nothing: a writer that wanted one makes it again. How many are left."""
+    left = 0
+    for name in folders(root, *below):
+        inside = remove_empty(root, *below, name) if len(below) + 1 < len(_LEVELS) else 0
+        try:
+            with opened(root, *below) as folder:
+                os.rmdir(name, dir_fd=folder)
+        except OSError:
+            left += inside + 1
+    return left
+
+
+def _listed(root: int, *below: str) -> Iterator[tuple[str, os.stat_result]]:
+    """A listing is taken as a whole: directories may change while one looks at what is in them."""
+    items: list[os.DirEntry[str]] = []
+    with suppress(OSError), opened(root, *below) as folder:
+        with os.scandir(folder) as listing:
+            items = list(listing)
+        for item in items:
             with suppress(OSError):
-                facts = item.stat(follow_symlinks=False)
-                if stat.S_ISREG(facts.st_mode):
-                    yield Found(Place(model, namespace, folder, item.name), facts.st_size, facts.st_mtime_ns)
+                yield item.name, item.stat(follow_symlinks=False)
 
 
 def remove(root: int, place: Place) -> bool:

@@ -78,7 +78,7 @@ def decode(data: bytes, *, fingerprint: bytes, key: bytes, tokens: tuple[int, ..
         raise Damaged("another block's name inside")
     if data[_HEADER.size : header.payload_start] != _tokens_bytes(tokens):
         raise Damaged("other tokens of the same hash")
-    return Block(key, header.parent, header.depth, tokens, _unpack(header, data))
+    return Block(key, header.parent, header.depth, tokens, payload_of(header, data))
 
 
 def check(data: bytes) -> Header:
@@ -120,7 +120,8 @@ def _pack(payload: bytes, element_bytes: int) -> tuple[int, bytes]:
     return (PLANES if split else ZSTD), packed
 
 
-def _unpack(header: Header, data: bytes) -> bytes:
+def payload_of(header: Header, data: bytes) -> bytes:
+    """The engine's state out of a file that `check` has accepted. Damaged when it does not unpack."""
     stored = memoryview(data)[header.payload_start : header.payload_start + header.stored_size]
     if header.codec == RAW:
         payload = bytes(stored)

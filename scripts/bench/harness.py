@@ -17,6 +17,9 @@ from bench.prompts import Prompts
 from bench.scenario import Run, Scale, Scenario, completion
 from bench.sides import LLAMA_BENCH, Server, Setup, Side, start
 
+MOST_TRIES = 2
+"""A scenario plays at most so many times the rounds asked for, in order to have as many quiet ones."""
+
 WARM_UP = -1
 """Number of the round that is not counted: first touches of pages, first sizes of buffers."""
 
@@ -46,17 +49,24 @@ class Outcome:
 
 @frozen(kw_only=True)
 class Result:
-    """All runs of a scenario: `runs[i][r]` is round r of `sides[i]`; ours is the first side."""
+    """All runs of a scenario: `runs[i][r]` is round r of `sides[i]`; ours is the first side.
+
+    `discarded`: rounds that were played and left out for their noise, whatever they measured.
+    """
 
     scenario: Scenario
     sides: tuple[Side, ...]
     runs: tuple[tuple[Outcome, ...], ...]
+    discarded: int = 0
 
     def values(self, side: int, metric: str) -> list[float] | None:
         """The metric's values by round; None when this side does not measure it."""
         runs = self.runs[side]
         return [run.values[metric] for run in runs] if all(metric in run.values for run in runs) else None
 
+
+Round = list[Outcome]
+"""One run of every side, in the order of the sides."""
 
 Tell = Callable[[str], None]
 """Says one line of progress."""
@@ -88,8 +98,27 @@ def play(scenario: Scenario, ours: Side, options: Options, tell: Tell) -> Result
             stack.callback(server.stop)
             warm_up(server, scenario, options)
             runners.append(partial(_run_server, server, scenario, options))
-        rounds = [_round(round_, scenario, sides, runners, options, tell) for round_ in range(options.rounds)]
-    return Result(scenario=scenario, sides=sides, runs=tuple(zip(*rounds, strict=True)))
+        played: list[Round] = []
+        while sum(map(is_quiet, played)) < options.rounds and len(played) < MOST_TRIES * options.rounds:
+            played.append(_round(len(played), scenario, sides, runners, options, tell))
+    kept = quietest(played, options.rounds)
+    return Result(
+        scenario=scenario,
+        sides=sides,
+        runs=tuple(zip(*kept, strict=True)),
+        discarded=len(played) - len(kept),
+    )
+
+
+def is_quiet(played: Round) -> bool:
+    """Whether every run of the round was."""
+    return all(outcome.noise.is_quiet for outcome in played)
+
+
+def quietest(played: Sequence[Round], count: int) -> list[Round]:
+    """The `count` rounds whose noisiest run was the least noisy, in the order of play. Blind to what they measured."""
+    by_noise = sorted(range(len(played)), key=lambda place: max(run.noise.taken for run in played[place]))
+    return [played[place] for place in sorted(by_noise[:count])]
 
 
 def _round(
@@ -99,15 +128,15 @@ def _round(
     runners: Sequence[Runner],
     options: Options,
     tell: Tell,
-) -> list[Outcome]:
+) -> Round:
     outcomes = []
     for side, run in zip(sides, runners, strict=True):
         if options.quiet_wait_s:
             wait_for_quiet(options.quiet_wait_s)
         outcome = run(round_)
         values = ", ".join(f"{name} {value:.4g}" for name, value in outcome.values.items())
-        noisy = "" if outcome.noise.is_quiet else f"  (others use {outcome.noise.others:.2f} cores)"
-        tell(f"{scenario.name} {round_ + 1}/{options.rounds} {side.label}: {values}{noisy}")
+        noisy = "" if outcome.noise.is_quiet else f"  (noisy: others used {outcome.noise.taken:.2f} cores)"
+        tell(f"{scenario.name} {round_ + 1} {side.label}: {values}{noisy}")
         outcomes.append(outcome)
     return outcomes
 

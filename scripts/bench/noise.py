@@ -39,8 +39,13 @@ class Noise:
     pressure: float | None
 
     @property
+    def taken(self) -> float:
+        """Cores that were not ours to use."""
+        return self.others + self.steal
+
+    @property
     def is_quiet(self) -> bool:
-        return self.others + self.steal <= QUIET_CORES
+        return self.taken <= QUIET_CORES
 
 
 @frozen

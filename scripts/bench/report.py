@@ -87,7 +87,8 @@ def notes(result: Result) -> list[str]:
         f"Noise: others used {others.median:.2f} cores (at most {others.highest:.2f}), "
         f"steal {median(noise.steal for noise in noises):.2f}, "
         + (f"CPU pressure {median(pressures):.0%}, " if pressures else "")
-        + f"this client {median(noise.client for noise in noises):.2f}. Rounds: {len(result.runs[0])}."
+        + f"this client {median(noise.client for noise in noises):.2f}. Rounds: {len(result.runs[0])}"
+        + (f", and {result.discarded} discarded as noisier." if result.discarded else ".")
     ]
     if noisy:
         lines.append(f"NOT QUIET: beside {noisy} of {len(noises)} runs others used more than {QUIET_CORES} cores.")
@@ -124,6 +125,7 @@ def _scenario(result: Result) -> dict[str, Any]:
             }
             for index, side in enumerate(result.sides)
         ],
+        "discarded": result.discarded,
         "notes": notes(result),
     }
 

@@ -1,4 +1,4 @@
-"""Daemons for the whole-program tests. They share one model file and one cache, whose canary is tried once, for real."""
+"""Daemons for the whole-program tests. They share one cache: the canary is tried once, for real."""
 
 from __future__ import annotations
 

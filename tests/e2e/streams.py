@@ -43,7 +43,7 @@ class Told:
             self.error = event["error"]
             return False
         self.events.append(event)
-        return any([self._choice(choice) for choice in event["choices"]])
+        return sum(self._choice(choice) for choice in event["choices"]) > 0
 
     def _choice(self, choice: dict[str, Any]) -> bool:
         text = choice["text"] if "text" in choice else choice["delta"].get("content", "")

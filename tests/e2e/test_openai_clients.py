@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("ignore:Async generator '(openai|httpx2|httpcore2):ResourceWarning")
 """The client leaves its own generators unfinished, and Trio remarks upon it."""
 
+MODEL = "smollm2-135m"
 MESSAGES: list[Any] = [{"role": "user", "content": "Name three rivers of Europe."}]
-CHAT: dict[str, Any] = {"model": "smollm2-135m", "messages": MESSAGES, "max_tokens": 12, "temperature": 0}
-TEXT: dict[str, Any] = {"model": "smollm2-135m", "prompt": "The capital of France is", "max_tokens": 6, "temperature": 0}
+CHAT: dict[str, Any] = {"model": MODEL, "messages": MESSAGES, "max_tokens": 12, "temperature": 0}
+TEXT: dict[str, Any] = {"model": MODEL, "prompt": "The capital of France is", "temperature": 0, "max_tokens": 6}
 USAGE: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
 
 
@@ -41,7 +42,7 @@ def check_chat(whole: Any, chunks: list[Any]) -> None:
     assert (last.usage.completion_tokens, last.usage.prompt_tokens) == (12, whole.usage.prompt_tokens)
     assert whole.usage.completion_tokens == 12
     assert len({part.id for part in chunks}) == 1
-    assert {whole.model, *(part.model for part in chunks)} == {"smollm2-135m"}
+    assert {whole.model, *(part.model for part in chunks)} == {MODEL}
 
 
 def test_the_synchronous_client(daemon: DaemonProcess) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +99,7 @@ async def test_a_limit_in_the_middle_of_a_character(client: AsyncClient) -> None
     texts = [await text_of(client, COMPLETIONS, body | {"max_tokens": length}) for length in range(1, 13)]
     assert any(len(text.encode()) > len(text) for text in texts), "the model repeats nothing of it"
     assert len(set(texts)) < 12, "no limit cut a character"
-    for length, (text, longer) in enumerate(zip(texts, texts[1:], strict=False), 1):
+    for length, (text, longer) in enumerate(pairwise(texts), 1):
         assert longer.startswith(text)
         assert "\ufffd" not in text
         told = await stream(client, COMPLETIONS, body | {"max_tokens": length, "n": 3 if length == 5 else 1})
