@@ -71,8 +71,8 @@ def check_world(world: World) -> None:
     for slot in slots.slots:
         assert world.engine.values(slot.id) == chain(slot.tokens)[0], f"the cells of slot {slot.id} hold something else"
     assert slots.num_pinned == 0
-    world.runner.close()
     assert not world.engine.samplers
+    world.runner.close()
 
 
 @pytest.mark.parametrize("block", range(10))

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from reame.errors import RequestError
 
 KEEP_ALIVE = b": keep-alive\n\n"
-_DONE = b"data: [DONE]\n\n"
+_DONE = "data: [DONE]\n\n"
+_CLOSE = "}\n\n"
 
 
 def dumps(value: Any) -> str:
@@ -56,8 +57,10 @@ _TEXT = _Shape('"text":', "", '"text":""')
 class Chunks:
     """The chunks of one stream. Per choice: the role (or the echoed prompt), text, the reason of its end."""
 
-    def __init__(self, wanted: Wanted, head: Head) -> None:
+    def __init__(self, wanted: Wanted, head: Head, *, num_choices: int, prompt_tokens: int) -> None:
         self._wanted = wanted
+        self._num_choices = num_choices
+        self._prompt_tokens = prompt_tokens
         self._shape = _CHAT if wanted.chat else _TEXT
         fields = dumps(head.fields(chat=wanted.chat, stream=True))
         self._head = f"data: {fields[:-1]},"
@@ -66,7 +69,7 @@ class Chunks:
         self._starts: dict[int, str] = {}
         self._offsets: dict[int, CompletionLogprobs] = {}
         self._tally = Tally(wanted.call.n)
-        self.num_finished = 0
+        self._num_finished = 0
 
     def take(self, index: int, event: Event) -> bytes:
         """The lines for one event, b"" when it says nothing. Raises the RequestError of a sequence that failed."""
@@ -75,16 +78,23 @@ class Chunks:
             return (opening + self._delta(index, event)).encode()
         if event.error is not None:
             raise event.error
-        self.num_finished += 1
+        self._num_finished += 1
         self._tally.add(index, event)
-        return (opening + self._chunk(index, self._shape.last, reason=event.reason)).encode()
+        last = self._chunk(index, self._shape.last, reason=event.reason)
+        return (opening + (self._end(last) if self.is_over else last)).encode()
 
-    def end(self, prompt_tokens: int) -> bytes:
-        """After the last choice: the usage where it is wanted, and the end mark."""
-        if not self._wanted.include_usage:
-            return _DONE
-        usage = dumps(self._tally.usage(prompt_tokens))
-        return f'{self._head}"choices":[],"usage":{usage}}}\n\n'.encode() + _DONE
+    @property
+    def is_over(self) -> bool:
+        """Every choice has finished and the end mark is out."""
+        return self._num_finished == self._num_choices
+
+    def _end(self, last: str) -> str:
+        """The last choice's end, the usage where it is wanted, Reame's own object in the last chunk, the end mark."""
+        reame = dumps(self._tally.reame(self._prompt_tokens))
+        if self._wanted.include_usage:
+            usage = dumps(self._tally.usage(self._prompt_tokens))
+            last += f'{self._head}"choices":[],"usage":{usage}}}\n\n'
+        return f'{last.removesuffix(_CLOSE)},"reame":{reame}{_CLOSE}{_DONE}'
 
     def _open(self, index: int) -> str:
         shape = self._shape

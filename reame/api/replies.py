@@ -11,7 +11,7 @@ from reame.core.events import Delta, Finish
 
 if TYPE_CHECKING:
     from reame.api.schema import Wanted
-    from reame.core.events import Event, TokenLogprob
+    from reame.core.events import Event, Timings, TokenLogprob, Usage
 
 
 @frozen(kw_only=True)
@@ -43,20 +43,40 @@ class Tally:
 
     n: int
     completion_tokens: int = 0
-    cached: dict[int, int] = field(factory=dict)
+    least_cached: dict[int, Usage] = field(factory=dict)
+    timings: list[Timings] = field(factory=list)
+    num_stored: int = 0
 
     def add(self, index: int, finish: Finish) -> None:
         self.completion_tokens += finish.usage.completion_tokens
-        prompt, own = index // self.n, finish.usage.cached_tokens
-        self.cached[prompt] = min(own, self.cached.get(prompt, own))
+        prompt, own = index // self.n, finish.usage
+        self.least_cached[prompt] = min(own, self.least_cached.get(prompt, own), key=lambda u: u.cached_tokens)
+        self.timings.append(finish.timings)
+        self.num_stored += finish.stored
 
     def usage(self, prompt_tokens: int) -> dict[str, Any]:
         return {
             "prompt_tokens": prompt_tokens,
             "completion_tokens": self.completion_tokens,
             "total_tokens": prompt_tokens + self.completion_tokens,
-            "prompt_tokens_details": {"cached_tokens": sum(self.cached.values())},
+            "prompt_tokens_details": {"cached_tokens": sum(u.cached_tokens for u in self.least_cached.values())},
         }
+
+    def reame(self, prompt_tokens: int) -> dict[str, Any]:
+        """Reame's own object: where the prompt's tokens came from, and the time (of the slowest choice, by stage)."""
+        cached = sum(usage.cached_tokens for usage in self.least_cached.values())
+        disk = sum(usage.disk_tokens for usage in self.least_cached.values())
+        stages = {name: round(max(getattr(t, name) for t in self.timings), 1) for name in _STAGES}
+        return {
+            "live_tokens": cached - disk,
+            "disk_tokens": disk,
+            "computed_tokens": prompt_tokens - cached,
+            "stored_answers": self.num_stored,
+            **stages,
+        }
+
+
+_STAGES = ("queued_ms", "prefill_ms", "decode_ms", "saved_ms")
 
 
 @define
@@ -94,7 +114,8 @@ class Reply:
             for index, choice in sorted(self._choices.items())
         ]
         usage = self._tally.usage(prompt_tokens)
-        return {**head.fields(chat=chat, stream=False), "choices": choices, "usage": usage}
+        reame = self._tally.reame(prompt_tokens)
+        return {**head.fields(chat=chat, stream=False), "choices": choices, "usage": usage, "reame": reame}
 
     def _message(self, _: int, choice: _Choice) -> dict[str, Any]:
         message = {"role": "assistant", "content": "".join(choice.texts), "refusal": None}

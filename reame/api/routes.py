@@ -110,7 +110,12 @@ class Routes:
     async def _stream(self, wanted: Wanted) -> Response:
         held = cast("Request", request).held
         replies = await held.enter_async_context(self.intake.open(wanted.call, key=g.key, namespace=g.key))
-        chunks = Chunks(wanted, self._head(replies.request_id))
+        chunks = Chunks(
+            wanted,
+            self._head(replies.request_id),
+            num_choices=replies.num_choices,
+            prompt_tokens=replies.prompt_tokens,
+        )
         body = EventStream(replies, chunks, keep_alive_s=self.config.server.keep_alive_s)
         return Response(body, headers={**HEADERS, "X-Request-Id": replies.request_id})
 

@@ -32,9 +32,6 @@ _log = logging.getLogger(__name__)
 class Replies(Protocol):
     """What a stream needs of the runtime: events as they come. A wait that is cancelled loses none."""
 
-    num_choices: int
-    prompt_tokens: int
-
     async def __anext__(self) -> tuple[int, Event]: ...
 
 
@@ -78,7 +75,5 @@ class EventStream(ResponseBody):
         while not lines:
             index, event = await self._replies.__anext__()
             lines = self._chunks.take(index, event)
-        if self._chunks.num_finished == self._replies.num_choices:
-            self._over = True
-            lines += self._chunks.end(self._replies.prompt_tokens)
+        self._over = self._chunks.is_over
         return lines

@@ -43,11 +43,15 @@ class Usage:
 
 @frozen(kw_only=True)
 class Timings:
-    """Where the time went, in milliseconds: waiting for a slot, until the first token, from first token to end."""
+    """Where the time went, in milliseconds: waiting for a slot, until the first token, from first token to end.
+
+    `saved_ms` is what computing the cached tokens would have taken, by what steps took lately.
+    """
 
     queued_ms: float = 0.0
     prefill_ms: float = 0.0
     decode_ms: float = 0.0
+    saved_ms: float = 0.0
 
 
 @frozen(kw_only=True)
@@ -58,6 +62,8 @@ class Finish:
     usage: Usage
     timings: Timings = Timings()
     error: RequestError | None = None
+    stored: bool = False
+    """An old answer to the very same request, given again."""
 
 
 Event = Delta | Finish

@@ -17,7 +17,7 @@ from reame.core.sequence import Sequence
 from reame.errors import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from reame.core.blocks import Block
     from reame.core.request import Request
@@ -72,6 +72,12 @@ class Scheduler:
         assert sequence.max_cells <= self.admission.slots.num_cells
         self.admission.queue.add(sequence)
         return sequence
+
+    def num_live(self, tokens: Iterable[int], namespace: str) -> int:
+        """How many of `tokens`, from the front, live cells have at this moment."""
+        wanted = list(tokens)
+        slots = self.admission.slots.slots
+        return max((slot.common_prefix(wanted) for slot in slots if slot.namespace == namespace), default=0)
 
     def take_loads(self) -> list[Load]:
         """What the last plan wants to have from the disk."""
@@ -241,7 +247,8 @@ class Scheduler:
     ) -> None:
         sequence.done = True
         self.admission.leave(sequence, keep=keep)
-        finish = Finish(reason=reason, usage=sequence.usage(), timings=sequence.timings(now), error=error)
+        timings = sequence.timings(now, saved=self.cost.seconds(sequence.num_cached) if sequence.num_cached else 0.0)
+        finish = Finish(reason=reason, usage=sequence.usage(), timings=timings, error=error)
         self._events.append((sequence, finish))
 
 

@@ -91,11 +91,13 @@ class Sequence:
             completion_tokens=self.num_generated,
         )
 
-    def timings(self, now: float) -> Timings:
+    def timings(self, now: float, *, saved: float) -> Timings:
+        """`saved`: seconds that the cached tokens would have cost."""
         admitted = self.admitted or now
         first = self.first_token or now
         return Timings(
             queued_ms=1e3 * (admitted - self.arrived),
             prefill_ms=1e3 * (first - admitted),
             decode_ms=1e3 * (now - first),
+            saved_ms=1e3 * saved,
         )

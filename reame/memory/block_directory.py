@@ -44,6 +44,7 @@ class BlockDirectory:
     def __init__(self, path: Path, *, budget_bytes: int) -> None:
         self.path = path
         self.budget_bytes = budget_bytes
+        self.num_evicted = 0
 
     def prune(self) -> Removed:
         """Count all, delete what killed writers left, and when the budget is passed the least recently used.
@@ -104,6 +105,7 @@ class BlockDirectory:
                 break
             remove(root, found.place)
             blocks, size = blocks + 1, size + found.charge
+        self.num_evicted += blocks
         return Removed(blocks=blocks, bytes=size)
 
 

@@ -2,14 +2,16 @@
 
 Nothing is read when a store is made: a look-up opens files one after the other until one is not there. So another
 process's blocks are found, files that vanish are misses, and a restart has nothing to rebuild. Safe to call from
-several threads, and with several processes on one directory.
+several threads, and with several processes on one directory. Nothing here raises for what the disk is like.
 
-The order of eviction is the files' mtime. A block is always a little older than the one before it, so a chain
+The order of eviction is that of the files' mtime. A block is always a little older than the one before it, so a chain
 loses its end first: a block without its beginning is of no use.
 """
 
 from __future__ import annotations
 
+import os
+import stat
 import threading
 import time
 from contextlib import suppress
@@ -17,9 +19,22 @@ from typing import TYPE_CHECKING
 
 from attrs import asdict, define, frozen
 
-from reame.memory import folders
 from reame.memory.block_directory import BlockDirectory, Removed
-from reame.memory.folders import PAGE, Place, Unusable, charge, opened, opened_file, place_of
+from reame.memory.folders import (
+    PAGE,
+    SUFFIX,
+    Place,
+    Unusable,
+    charge,
+    ensure,
+    ensure_root,
+    namespace_tag,
+    opened,
+    opened_file,
+    read_all,
+    remove,
+    write_new,
+)
 from reame.memory.format import SMALLEST, Damaged, Foreign, decode, encode, read_header
 from reame.memory.outage import Outage, Seldom
 
@@ -32,5 +47,262 @@ if TYPE_CHECKING:
 STEP_NS = 1000
 """How much older than the block before it a block is made."""
 RECENT_NS = 60 * 10**9
-"""Ancestors that were touched within this time are not touched again for a new block."""
-MODEL_DIGITS = 16
+"""Blocks used within this time are not made younger again for the sake of a new one behind them."""
+
+
+@frozen(kw_only=True)
+class BlockStats:
+    """`blocks` and `bytes` are on disk now, all models and processes together. The others count blocks since the start:
+    read, asked for and not had, found damaged or of another model, not written for want of room or of a working disk,
+    evicted by this process, written.
+    """
+
+    blocks: int
+    bytes: int
+    hits: int
+    misses: int
+    corrupt: int
+    foreign: int
+    dropped: int
+    evicted: int
+    stored: int
+
+
+@define
+class _Counts:
+    hits: int = 0
+    misses: int = 0
+    corrupt: int = 0
+    foreign: int = 0
+    dropped: int = 0
+    stored: int = 0
+
+
+class BlockStore:
+    """The blocks of the model with this fingerprint (16 bytes); the budget is for the whole directory.
+
+    `clock` in seconds is for the pause after a failed write.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        fingerprint: bytes,
+        budget_bytes: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.directory = BlockDirectory(directory, budget_bytes=budget_bytes)
+        self._fingerprint = fingerprint
+        self._model = fingerprint.hex()[:16]
+        self._counts = _Counts()
+        self._counting = threading.Lock()
+        self._outage = Outage(f"blocks on disk ({directory})", clock)
+        self._damage = Seldom(clock)
+        self._oversize = Seldom(clock)
+
+    def load(
+        self, keys: Sequence[bytes], tokens: Sequence[int], *, block_tokens: int, namespace: str, first: int = 0
+    ) -> list[Block]:
+        """The blocks `first`, `first + 1`, ... of a chain, up to the first that cannot be had.
+
+        `keys` and `tokens` are those of the whole chain, from position 0 on. Memory: the payloads of all blocks.
+        """
+        blocks: list[Block] = []
+        tag, now = namespace_tag(namespace), time.time_ns()
+        with suppress(OSError), opened(self.directory.path) as root:
+            for depth in range(first, len(keys)):
+                place = self._place(keys[depth], tag)
+                part = tuple(tokens[depth * block_tokens : (depth + 1) * block_tokens])
+                block = self._load(root, place, keys[depth], depth=depth, tokens=part, now=now)
+                if block is None or (depth and block.parent != keys[depth - 1]):
+                    break
+                blocks.append(block)
+        self._count(hits=len(blocks), misses=max(0, len(keys) - first - len(blocks)))
+        if blocks and first:
+            self.touch(keys[:first], namespace=namespace)
+        return blocks
+
+    def has(self, keys: Sequence[bytes], *, namespace: str) -> int:
+        """How many blocks of a chain are there from the front on, by name: they may still turn out damaged."""
+        tag = namespace_tag(namespace)
+        for depth, key in enumerate(keys):
+            try:
+                facts = os.stat(self.directory.path / str(self._place(key, tag)), follow_symlinks=False)
+            except (OSError, ValueError):
+                return depth
+            if not stat.S_ISREG(facts.st_mode) or facts.st_size < SMALLEST:
+                return depth
+        return len(keys)
+
+    def store(self, block: Block, *, namespace: str, until: float | None = None, element_bytes: int = 1) -> bool:
+        """Whether the block is on disk now. `until`: pinned to that Unix time (seconds). `element_bytes` 2: f16 inside.
+
+        False, and counted as dropped: the budget has no room, the disk takes nothing (said once, tried again later).
+        """
+        done = not self._outage.holds() and self._try_to_store(block, namespace, until, element_bytes)
+        if not done:
+            self._count(dropped=1)
+        return done
+
+    def touch(self, keys: Sequence[bytes], *, namespace: str, until: float | None = None) -> None:
+        """Blocks of a chain, from its first on, were used, though not from here; or are pinned to a Unix time."""
+        tag, now = namespace_tag(namespace), time.time_ns()
+        with suppress(OSError), opened(self.directory.path) as root:
+            for depth, key in enumerate(keys):
+                wanted = (now if until is None else int(until * 1e9)) - depth * STEP_NS
+                with suppress(OSError):
+                    _make_younger(root, self._place(key, tag), wanted)
+
+    def prune(self) -> Removed:
+        """Bring the directory within its budget, whoever filled it. For the background, at the start and now and then:
+        half a second for 100,000 blocks."""
+        try:
+            return self.directory.prune()
+        except OSError:
+            return Removed()
+
+    def stats(self) -> BlockStats:
+        """Opens one small file."""
+        usage = self.directory.glance()
+        with self._counting:
+            counts = asdict(self._counts)
+        return BlockStats(blocks=usage.blocks, bytes=usage.bytes, evicted=self.directory.num_evicted, **counts)
+
+    def _place(self, key: bytes, tag: str) -> Place:
+        name = key.hex()
+        return Place(self._model, tag, name[:2], name + SUFFIX)
+
+    def _count(self, **numbers: int) -> None:
+        with self._counting:
+            for name, number in numbers.items():
+                setattr(self._counts, name, getattr(self._counts, name) + number)
+
+    def _load(
+        self, root: int, place: Place, key: bytes, *, depth: int, tokens: tuple[int, ...], now: int
+    ) -> Block | None:
+        try:
+            with opened(root, *place.folders) as folder, opened_file(folder, place.name) as (file, facts):
+                if facts.st_size > self.directory.budget_bytes:
+                    raise Damaged("larger than the whole budget")
+                data = read_all(file, facts.st_size)
+                block = decode(data, fingerprint=self._fingerprint, key=key, tokens=tokens)
+                if block.depth != depth:
+                    raise Damaged(f"block {block.depth} of its chain, not {depth}")
+                with suppress(OSError):
+                    _set_age(file, facts, now - depth * STEP_NS)
+                return block
+        except FileNotFoundError:
+            return None
+        except (Damaged, OSError) as error:
+            self._refuse(root, place, error)
+            return None
+
+    def _refuse(self, root: int, place: Place, error: Damaged | OSError) -> None:
+        """Count a file that is no good, and delete it unless the fault may lie elsewhere."""
+        self._count(**{"foreign" if isinstance(error, Foreign) else "corrupt": 1})
+        if isinstance(error, (Damaged, Unusable, PermissionError)):
+            remove(root, place)
+        self._damage.warn(
+            "a block on disk is no good and is computed again: %s: %s (others are only counted)", place, error
+        )
+
+    def _try_to_store(self, block: Block, namespace: str, until: float | None, element_bytes: int) -> bool:
+        for last in (False, True):
+            try:
+                done = self._store(block, namespace, until, element_bytes)
+            except (BlockingIOError, Unusable):
+                return False
+            except FileNotFoundError as error:  # another process has removed a folder under our hands
+                if last:
+                    self._outage.begin(error.strerror)
+            except OSError as error:
+                self._outage.begin(error.strerror or error)
+                return False
+            else:
+                self._outage.end()
+                return done
+        return False
+
+    def _store(self, block: Block, namespace: str, until: float | None, element_bytes: int) -> bool:
+        place = self._place(block.key, namespace_tag(namespace))
+        ensure_root(self.directory.path)
+        with opened(self.directory.path) as root:
+            mtime = self._age(root, block, place)
+            if until is not None:
+                mtime = max(mtime, int(until * 1e9) - block.depth * STEP_NS)
+            if _make_younger(root, place, mtime):
+                return True
+            data = encode(block, fingerprint=self._fingerprint, element_bytes=element_bytes)
+            return self._write(root, place, data, mtime)
+
+    def _write(self, root: int, place: Place, data: bytes, mtime: int) -> bool:
+        size = charge(len(data))
+        if size > self.directory.budget_bytes:
+            self._oversize.warn("a block of %d bytes is larger than memory.disk_mb allows: not kept", len(data))
+            return False
+        if not self.directory.take_room(root, size):
+            return False
+        try:
+            made = ensure(root, *place.folders)
+            with opened(root, *place.folders) as folder:
+                write_new(folder, place.name, data, mtime_ns=mtime)
+        except BaseException:
+            self.directory.give_back(root, size)
+            raise
+        if made:
+            self.directory.give_back(root, -made * PAGE, blocks=0)
+        self._count(stored=1)
+        return True
+
+    def _age(self, root: int, block: Block, place: Place) -> int:
+        """The mtime that puts `block` right behind the one before it, after making its ancestors younger where their
+        last use was long ago."""
+        newest = time.time_ns()
+        recent = newest - RECENT_NS
+        line: list[Place] = []
+        key = block.parent
+        while len(line) < block.depth:
+            above = self._place(key, place.namespace)
+            try:
+                mtime, key = _glimpse(root, above)
+            except (Damaged, OSError):
+                break
+            if mtime > recent:
+                newest = min(newest, mtime)
+                break
+            line.append(above)
+        for above in reversed(line):
+            newest -= STEP_NS
+            with suppress(OSError):
+                _make_younger(root, above, newest)
+        return newest - STEP_NS
+
+
+def _glimpse(root: int, place: Place) -> tuple[int, bytes]:
+    """When a block was last used, and the key of the one before it. Damaged or OSError when it cannot be told."""
+    with opened(root, *place.folders) as folder, opened_file(folder, place.name) as (file, facts):
+        return facts.st_mtime_ns, read_header(read_all(file, SMALLEST)).parent
+
+
+def _make_younger(root: int, place: Place, mtime_ns: int) -> bool:
+    """Whether there is such a file; it is then at least that young. Unusable when a folder is in its place."""
+    try:
+        with opened(root, *place.folders) as folder, opened_file(folder, place.name) as (file, facts):
+            if facts.st_size < SMALLEST:
+                return False
+            with suppress(PermissionError):
+                _set_age(file, facts, mtime_ns)
+            return True
+    except Unusable:
+        if not remove(root, place):
+            raise
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        pass
+    return False
+
+
+def _set_age(file: int, facts: os.stat_result, mtime_ns: int) -> None:
+    """Never back in time: a block may be pinned."""
+    if facts.st_mtime_ns < mtime_ns:
+        os.utime(file, ns=(mtime_ns, mtime_ns))

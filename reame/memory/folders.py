@@ -81,11 +81,6 @@ def namespace_tag(namespace: str) -> str:
     return blake2b(namespace.encode(), digest_size=16, person=b"reame.namespace").hexdigest()
 
 
-def place_of(key: bytes, *, model: str, namespace: str) -> Place:
-    name = key.hex()
-    return Place(model, namespace, name[:2], name + SUFFIX)
-
-
 @contextmanager
 def opened(root: Path | int, *names: str) -> Iterator[int]:
     """A descriptor of the folder that lies `names` deep below `root`. OSError when it is not there, or not a folder."""
@@ -181,9 +176,10 @@ def scan(root: int, *below: str) -> Iterator[Found]:
         for name in folders(root, *below):
             yield from scan(root, *below, name)
         return
+    model, namespace, folder = below
     for name, facts in _listed(root, *below):
         if (_BLOCK.fullmatch(name) or _TEMPORARY.fullmatch(name)) and stat.S_ISREG(facts.st_mode):
-            yield Found(Place(*below, name), facts.st_size, facts.st_mtime_ns)
+            yield Found(Place(model, namespace, folder, name), facts.st_size, facts.st_mtime_ns)
 
 
 def folders(root: int, *below: str) -> list[str]:

@@ -95,12 +95,12 @@ def read_header(data: bytes) -> Header:
     """What the first bytes of a file say, believed without proof; Damaged when they are not those of a block."""
     if len(data) < SMALLEST:
         raise Damaged(f"only {len(data)} bytes long")
-    magic, version, codec, _, *numbers, fingerprint, key, parent = _HEADER.unpack_from(data)
+    magic, version, codec, _, depth, num_tokens, size, stored_size, fingerprint, key, parent = _HEADER.unpack_from(data)
     if magic != MAGIC:
         raise Damaged("not a block's file")
     if version != VERSION or codec not in (RAW, ZSTD, PLANES):
         raise Foreign(f"version {version}, codec {codec}")
-    return Header(codec, *numbers, fingerprint, key, parent)
+    return Header(codec, depth, num_tokens, size, stored_size, fingerprint, key, parent)
 
 
 def tokens_of(header: Header, data: bytes) -> tuple[int, ...]:
@@ -139,4 +139,3 @@ def payload_of(header: Header, data: bytes) -> bytes:
             raise Damaged("planes of an odd number of bytes")
         return np.frombuffer(payload, np.uint8).reshape(2, -1).T.tobytes()
     return payload
-

@@ -1,7 +1,7 @@
-"""The daemon: one nursery with the front (HTTP), the decode loop and the signal watcher.
+"""The daemon: one nursery with the front (HTTP), the decode loop, the cache flusher and the signal watcher.
 
 Order of the end: no new requests; the front lets the running ones finish; the job channel closes; the decode loop
-ends; the engine is closed in its own thread; the thread ends.
+ends; the flusher writes what is left; the engine is closed in its own thread; the thread ends.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from reame.engine.thread import decode_thread
 from reame.errors import ModelError, RequestError
 from reame.runtime.decode import DecodeLoop
 from reame.runtime.model import new_scheduler, options_for, served_model, try_out
+from reame.runtime.recall import open_memory
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from reame.engine.base import Engine
     from reame.engine.thread import Caller
     from reame.runtime.intake import Intake
+    from reame.runtime.memory import Memory
     from reame.runtime.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -82,9 +84,9 @@ class Daemon:
                 nursery.start_soon(self._watch, signals, nursery)
                 urls = await nursery.start(self._bring_requests)
                 log.info("listening on %s, loading %s", ", ".join(urls), self._intake.model_id)
-                engine = await self._load(thread)
-                if engine is not None:
-                    await self._serve(thread, engine)
+                loaded = await self._load(thread)
+                if loaded is not None:
+                    await self._serve(thread, *loaded)
                 nursery.cancel_scope.cancel()
         log.info("stopped")
 
@@ -95,7 +97,7 @@ class Daemon:
             self._stopping.set()
             self._intake.close()
 
-    async def _load(self, thread: Caller) -> Engine | None:
+    async def _load(self, thread: Caller) -> tuple[Engine, Memory] | None:
         """None when a signal came first."""
         started = time.monotonic()
         try:
@@ -103,30 +105,34 @@ class Daemon:
             options = await trio.to_thread.run_sync(
                 partial(try_out, self._config, self._path, options), abandon_on_cancel=True
             )
+            memory = await trio.to_thread.run_sync(partial(open_memory, self._config, self._path, options))
             engine = await thread.call(lambda: LlamaEngine(self._path, options, on_progress=self._progress))
         except ModelError:
             if self._stopping.is_set():
                 return None
             raise
         log.info("model loaded in %.1f s", time.monotonic() - started)
-        return engine
+        return engine, memory
 
     def _progress(self, share: float) -> bool:
         """From the decode thread; a plain assignment, so no lock. False ends the load."""
         self._intake.detail = f"loading {self._intake.model_id}: {share:.0%}"
         return not self._stopping.is_set()
 
-    async def _serve(self, thread: Caller, engine: Engine) -> None:
-        scheduler = new_scheduler(self._config, engine)
+    async def _serve(self, thread: Caller, engine: Engine, memory: Memory) -> None:
+        scheduler = new_scheduler(self._config, engine, memory.block_tokens)
         await thread.call(partial(_warm_up, engine, scheduler.cost))
         runner = StepRunner(engine)
-        loop = DecodeLoop(scheduler, runner, thread, self._intake.jobs, self._metrics)
+        loop = DecodeLoop(scheduler, runner, thread, self._intake.jobs, memory, self._metrics)
         model = served_model(self._config, self._path, self._intake.model_id, engine)
         if not self._stopping.is_set():
             self._loop = loop
-            self._intake.opened(model, loop)
+            self._intake.opened(model, loop, memory)
             log.info("ready: %s", model.id)
-        await loop.run()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(memory.run)
+            await loop.run()
+            memory.close()
         await thread.call(runner.close)
 
     async def _watch(self, signals: AsyncIterator[int], nursery: trio.Nursery) -> None:

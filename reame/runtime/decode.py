@@ -7,6 +7,7 @@ each sequence, about 200 bytes each; a reader that lets it fill is a slow client
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,15 @@ from attrs import frozen
 from reame.core.events import Event, Finish
 
 if TYPE_CHECKING:
-    from reame.core.batch import Batch, StepResult
+    from reame.core.batch import Batch, Load, StepResult
+    from reame.core.blocks import Block
     from reame.core.request import Request
     from reame.core.scheduler import Scheduler
     from reame.core.sequence import Sequence
     from reame.engine.step import StepRunner
     from reame.engine.thread import Caller
     from reame.errors import RequestError
+    from reame.runtime.memory import Memory
     from reame.runtime.metrics import Metrics
 
 REPLY_EVENTS = 1024
@@ -32,11 +35,24 @@ log = logging.getLogger(__name__)
 
 @frozen
 class Job:
-    """A request, and where its events go: (index of the choice, event). The client is gone when nobody receives."""
+    """A request, and where its events go: (index of the choice, event). The client is gone when nobody receives.
+
+    The disk has the blocks of the first `num_on_disk` tokens of its prompt.
+    """
 
     request: Request
     index: int
     reply: trio.MemorySendChannel[tuple[int, Event]]
+    num_on_disk: int = 0
+
+
+@frozen
+class Loaded:
+    """What came of a load, and the seconds it took."""
+
+    load: Load
+    blocks: tuple[Block, ...]
+    seconds: float
 
 
 class DecodeLoop:
@@ -48,53 +64,81 @@ class DecodeLoop:
         runner: StepRunner,
         thread: Caller,
         jobs: trio.MemoryReceiveChannel[Job],
+        memory: Memory,
         metrics: Metrics,
     ) -> None:
         self.scheduler = scheduler
         self._runner = runner
         self._thread = thread
         self._jobs = jobs
+        self._memory = memory
         self._metrics = metrics
+        self._num_loading = 0
+        self._send_loaded, self._loaded = trio.open_memory_channel[Loaded](scheduler.limits.max_running)
         self._live: dict[Sequence, Job] = {}
         self._stop_error: RequestError | None = None
         self._at_rest = True
         self._num_preempted = 0
 
     async def run(self) -> None:
-        while await self._take_in():
-            self._drop_absent()
-            if self._stop_error:
-                self._fail_all(self._stop_error)
-            batch = self.scheduler.plan(trio.current_time())
-            self._send()
-            self._at_rest = batch is None
-            if batch is None:
-                await self._audit()
-                continue
-            result = await self._thread.call(partial(self._runner.run, batch))
-            self.scheduler.commit(batch, result, trio.current_time())
-            self._count(batch, result)
-            self._send()
+        async with trio.open_nursery() as readers:
+            while await self._take_in():
+                self._drop_absent()
+                if self._stop_error:
+                    self._fail_all(self._stop_error)
+                batch = self.scheduler.plan(trio.current_time())
+                self._send()
+                for load in self.scheduler.take_loads():
+                    self._num_loading += 1
+                    readers.start_soon(self._read, load)
+                self._at_rest = batch is None
+                if batch is not None:
+                    await self._step(batch)
+                elif not self._num_loading:
+                    await self._audit()
+
+    async def _step(self, batch: Batch) -> None:
+        result = await self._thread.call(partial(self._runner.run, batch))
+        self.scheduler.commit(batch, result, trio.current_time())
+        for saved in result.saved:
+            self._memory.keep(saved)
+        self._count(batch, result)
+        self._send()
+
+    async def _read(self, load: Load) -> None:
+        started = trio.current_time()
+        blocks = await self._memory.read(load)
+        await self._send_loaded.send(Loaded(load, blocks, trio.current_time() - started))
 
     def stop(self, error: RequestError) -> None:
         """End everything that runs or comes with `error`, at the next step."""
         self._stop_error = error
 
     async def _take_in(self) -> bool:
-        """Add the jobs that came. Waits for one when idle. False: no job will come any more and none is left."""
-        await trio.lowlevel.checkpoint_if_cancelled()
+        """Add the jobs and blocks that came. Waits when there is nothing to do: for blocks, if some are being read
+        (that is short), else for a job. False: there never will be any more."""
+        if self._at_rest and self._num_loading:
+            self._take_loaded(await self._loaded.receive())
+        with suppress(trio.WouldBlock):
+            while True:
+                self._take_loaded(self._loaded.receive_nowait())
         try:
-            if not self._live:
+            if self._at_rest and not self._live:
                 self._add(await self._jobs.receive())
             while True:
                 self._add(self._jobs.receive_nowait())
         except trio.WouldBlock:
             return True
         except trio.EndOfChannel:
-            return not self._at_rest
+            return bool(self._live) or not self._at_rest
+
+    def _take_loaded(self, loaded: Loaded) -> None:
+        self._num_loading -= 1
+        self.scheduler.loaded(loaded.load, loaded.blocks, loaded.seconds)
 
     def _add(self, job: Job) -> None:
-        self._live[self.scheduler.add(job.request, trio.current_time())] = job
+        sequence = self.scheduler.add(job.request, trio.current_time(), job.num_on_disk)
+        self._live[sequence] = job
 
     def _drop_absent(self) -> None:
         """A closed channel is the message: nobody receives, so nothing more is computed."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from reame.core.events import Event
     from reame.engine.base import ModelInfo, Vocabulary
     from reame.runtime.decode import DecodeLoop
+    from reame.runtime.memory import Memory
     from reame.runtime.metrics import Metrics
 
 Status = Literal["loading", "ready", "draining", "failed"]
@@ -77,15 +78,16 @@ class Intake:
         self._config = config
         self._metrics = metrics
         self._loop: DecodeLoop | None = None
+        self._memory: Memory | None = None
         self._capacity = config.engine.slots + config.scheduler.queue
         self._num_open = 0
         self._send, self.jobs = trio.open_memory_channel[Job](self._capacity)
         self._io = trio.CapacityLimiter(2)
         self._ready = trio.Event()
 
-    def opened(self, model: ServedModel, loop: DecodeLoop) -> None:
+    def opened(self, model: ServedModel, loop: DecodeLoop, memory: Memory) -> None:
         """The loop runs and can answer."""
-        self.model, self._loop = model, loop
+        self.model, self._loop, self._memory = model, loop, memory
         self.status, self.detail = "ready", f"serving {model.id}"
         self._ready.set()
 
@@ -122,6 +124,8 @@ class Intake:
         Raises RequestError on entry: 503 not ready, 429 no room, 400 too long for the context.
         """
         model = self._ready_model()
+        if self._config.memory.share == "all":
+            namespace = ""
         num_choices = len(call.prompts) * call.n
         self._take_room(num_choices)
         send, receive = trio.open_memory_channel(REPLY_EVENTS * num_choices)
@@ -130,7 +134,8 @@ class Intake:
             with send:
                 prompts = [await self._tokenise(model, prompt) for prompt in call.prompts]
                 requests = self._requests(model, call, prompts, key=key, namespace=namespace)
-                self._hand_over(requests, send)
+                on_disk = [await self._num_on_disk(prompt, namespace) for prompt in prompts]
+                self._hand_over(requests, [found for found in on_disk for _ in range(call.n)], send)
                 replies = Replies(call, requests, receive)
             yield replies
         finally:
@@ -157,11 +162,13 @@ class Intake:
             raise self._full()
         self._num_open += num_choices
 
-    def _hand_over(self, requests: list[Request], reply: trio.MemorySendChannel[tuple[int, Event]]) -> None:
+    def _hand_over(
+        self, requests: list[Request], on_disk: list[int], reply: trio.MemorySendChannel[tuple[int, Event]]
+    ) -> None:
         """To the loop. Jobs whose clients have left lie in the channel until the next step, so it may be full."""
         try:
             for index, request in enumerate(requests):
-                self._send.send_nowait(Job(request, index, reply.clone()))
+                self._send.send_nowait(Job(request, index, reply.clone(), on_disk[index]))
         except trio.WouldBlock:
             raise self._full() from None
 
@@ -179,6 +186,14 @@ class Intake:
         tokens = await trio.to_thread.run_sync(function, limiter=self._io)
         await trio.lowlevel.checkpoint_if_cancelled()  # the client may have left meanwhile
         return tokens
+
+    async def _num_on_disk(self, prompt: tuple[int, ...], namespace: str) -> int:
+        """Asked only for what no live cells have."""
+        assert self._memory is not None
+        assert self._loop is not None
+        size = self._memory.block_tokens
+        live = self._loop.scheduler.num_live(prompt, namespace) if size else 0
+        return await self._memory.num_on_disk(prompt, namespace) if size and len(prompt) - live > size else 0
 
     def _requests(
         self, model: ServedModel, call: Call, prompts: list[tuple[int, ...]], *, key: str, namespace: str

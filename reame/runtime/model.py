@@ -104,7 +104,7 @@ def served_model(config: Config, path: Path, model_id: str, engine: Engine) -> S
     )
 
 
-def new_scheduler(config: Config, engine: Engine) -> Scheduler:
+def new_scheduler(config: Config, engine: Engine, block_tokens: int) -> Scheduler:
     limits = Limits(
         max_running=config.engine.slots,
         max_rows=engine.max_rows,
@@ -114,7 +114,13 @@ def new_scheduler(config: Config, engine: Engine) -> Scheduler:
         step_seconds=config.scheduler.step_ms / 1e3,
     )
     slots = Slots(engine.num_cells, engine.num_seqs)
-    return Scheduler(slots, limits, piece=engine.vocabulary.piece, eog_tokens=engine.info.eog_tokens)
+    return Scheduler(
+        slots,
+        limits,
+        piece=engine.vocabulary.piece,
+        eog_tokens=engine.info.eog_tokens,
+        block_tokens=block_tokens,
+    )
 
 
 def _template(config: Config, engine: Engine) -> ChatTemplate | None:

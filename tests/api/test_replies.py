@@ -13,7 +13,7 @@ from scripted import finish
 from reame.api.chunks import Chunks, error_event
 from reame.api.replies import Head, Reply
 from reame.api.schema import Wanted
-from reame.core.events import Delta, Finish, TokenLogprob, Usage
+from reame.core.events import Delta, Finish, Timings, TokenLogprob, Usage
 from reame.core.request import Call, Chat
 from reame.errors import RequestError
 
@@ -45,8 +45,10 @@ def whole(wanted: Wanted, events: Events, prompt_tokens: int = 5) -> dict[str, A
 
 def chunks(wanted: Wanted, events: Events, prompt_tokens: int = 5) -> list[Any]:
     """The stream's data, parsed; the end mark must be there."""
-    made = Chunks(wanted, HEAD)
-    lines = b"".join([*(made.take(index, event) for index, event in events), made.end(prompt_tokens)])
+    num_choices = len({index for index, _ in events})
+    made = Chunks(wanted, HEAD, num_choices=num_choices, prompt_tokens=prompt_tokens)
+    lines = b"".join(made.take(index, event) for index, event in events)
+    assert made.is_over
     assert lines.isascii()
     *data, done, rest = lines.decode().split("\n\n")
     assert (done, rest) == ("data: [DONE]", "")
@@ -56,7 +58,9 @@ def chunks(wanted: Wanted, events: Events, prompt_tokens: int = 5) -> list[Any]:
 
 def test_a_whole_chat() -> None:
     events: Events = [(0, Delta(text="Hel")), (0, Delta(text="lo")), (0, finish("length", cached=3))]
-    assert whole(chat(), events) == {
+    reply = whole(chat(), events)
+    assert set(reply.pop("reame")) > {"live_tokens", "disk_tokens", "computed_tokens"}
+    assert reply == {
         "id": "chatcmpl-1f",
         "object": "chat.completion",
         **STREAM_FIELDS,
@@ -136,6 +140,20 @@ def test_usage_is_a_chunk_of_its_own_and_only_when_wanted() -> None:
     assert all("usage" not in chunk for chunk in chunks(chat(stream=True), events))
 
 
+@pytest.mark.parametrize("include_usage", [True, False])
+def test_the_last_chunk_and_the_whole_reply_say_what_was_not_computed(include_usage: bool) -> None:
+    usage = Usage(prompt_tokens=5, cached_tokens=4, completion_tokens=1, disk_tokens=3)
+    timings = Timings(queued_ms=1.04, prefill_ms=20.0, decode_ms=300.0, saved_ms=4000.0)
+    events: Events = [(0, Finish(reason="stop", usage=usage, timings=timings))]
+    expected = {
+        "live_tokens": 1, "disk_tokens": 3, "computed_tokens": 1, "stored_answers": 0,
+        "queued_ms": 1.0, "prefill_ms": 20.0, "decode_ms": 300.0, "saved_ms": 4000.0,
+    }  # fmt: skip
+    *others, last = chunks(chat(stream=True, include_usage=include_usage), events)
+    assert last["reame"] == expected == whole(chat(), events)["reame"]
+    assert not any("reame" in chunk for chunk in others)
+
+
 def test_a_completion_stream() -> None:
     events: Events = [(0, Delta(text="x")), (1, Delta(text="y")), (1, finish()), (0, finish())]
     streamed = chunks(text("a", "b", stream=True, echo=("a", "b")), events)
@@ -159,7 +177,7 @@ def test_logprobs_in_a_stream_also_of_tokens_that_end_no_character() -> None:
 def test_a_sequence_that_failed_raises_its_error(wanted: Wanted) -> None:
     error = RequestError("too slow", status=408)
     usage = Usage(prompt_tokens=1, cached_tokens=0, completion_tokens=0)
-    taker = Chunks(wanted, HEAD) if wanted.stream else Reply(wanted)
+    taker = Chunks(wanted, HEAD, num_choices=1, prompt_tokens=1) if wanted.stream else Reply(wanted)
     with pytest.raises(RequestError, match="too slow"):
         taker.take(0, Finish(reason=None, usage=usage, error=error))
 

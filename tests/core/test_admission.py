@@ -64,12 +64,13 @@ class TestPrefix:
             assert rows(loop.plan(0.0)) == {"a": 1}
 
     def test_another_namespaces_cells_do_not_exist(self) -> None:
-        loop = scheduler()
+        loop = scheduler(max_running=3)
         resident(loop.admission.slots, [1, 2, 3, 4, 5], namespace="theirs")
         loop.add(request("b", "xyzxyzxyz", namespace="theirs"), 0.0)
         assert admit(loop, request("a", [1, 2, 3, 4, 5], namespace="ours")) == []
         assert loop.running[1].num_cached == 0
-        assert admit(loop, request("c", "xyzxyzxyz", namespace="ours")) == []  # nor is b's prefill waited for
+        assert admit(loop, request("c", "xyzxyzxyz", namespace="ours")) == []
+        assert names(loop.running) == ["b", "a", "c"]  # b's prefill is not waited for
 
 
 class TestPromises:
@@ -197,6 +198,15 @@ class TestSingleFlight:
         loop = scheduler()
         loop.add(request("a", "abcxxxxx"), 0.0)
         loop.add(request("b", "abcyyyyy"), 0.0)
+        play(loop)
+        assert names(loop.running) == ["a", "b"]
+
+    def test_the_last_token_which_is_computed_anyway_is_not_worth_waiting_for(self) -> None:
+        """b is the beginning of a, which has computed 4 of b's 8: 3 more would be shared, one less than `min_wait`."""
+        loop = scheduler(max_rows=4)
+        loop.add(request("a", "abcdefghijkl"), 0.0)
+        play(loop)
+        loop.add(request("b", "abcdefgh"), 0.0)
         play(loop)
         assert names(loop.running) == ["a", "b"]
 

@@ -115,6 +115,12 @@ class TestDrafts:
         play(loop, drafts={"x": (5, 5, 5)})
         assert rows(loop.plan(0.0)) == {"x": 2}  # 1 of 3 is drawn, the last comes from the draft's row
 
+    def test_a_draft_is_for_one_step(self) -> None:
+        loop = scheduler()
+        decoding(loop, "x", x=(5, 5))
+        play(loop, {"x": [2]})
+        assert rows(loop.plan(0.0)) == {"x": 1}
+
     def test_drafts_leave_room_for_a_prompt(self) -> None:
         loop = scheduler(max_rows=6, min_chunk=3)
         decoding(loop, "x", x=(5, 5, 5))

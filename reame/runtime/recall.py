@@ -1,0 +1,84 @@
+"""From the config to the memory on disk: its directory, the model's fingerprint, the salt of its names."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reame.catalog import split_parts
+from reame.memory.block_store import BlockStore
+from reame.memory.fingerprint import fingerprint, model_digest
+from reame.runtime.memory import Memory
+from reame.runtime.model import cache_dir
+
+if TYPE_CHECKING:
+    from reame.config import Config
+    from reame.engine.llama import LlamaOptions
+
+log = logging.getLogger(__name__)
+
+FORGETFUL = b"\0" * 16
+"""The fingerprint of a memory that keeps nothing."""
+
+
+def memory_dir(config: Config) -> Path:
+    return Path(config.memory.path) if config.memory.path else cache_dir() / "memory"
+
+
+def open_memory(config: Config, path: Path, options: LlamaOptions) -> Memory:
+    """Reads the whole model the first time (its digest is kept), so call it in a thread.
+
+    A directory that cannot be used is a warning: serving goes on without it.
+    """
+    if not config.memory.enabled:
+        return forgetful()
+    directory = memory_dir(config)
+    try:
+        salt = _salt(directory)
+        name = _fingerprint(path, options)
+    except OSError as error:
+        log.warning("nothing is kept on disk: %s: %s (set memory.path)", error.filename or directory, error.strerror)
+        return forgetful()
+    return Memory(
+        BlockStore(directory / "blocks", fingerprint=name, budget_bytes=config.memory.disk_mb << 20),
+        fingerprint=name,
+        block_tokens=config.memory.block_tokens,
+        salt=salt,
+        element_bytes=2 if options.kv_type == "f16" else 1,
+    )
+
+
+def forgetful() -> Memory:
+    return Memory(None, fingerprint=FORGETFUL, block_tokens=0, salt=b"", element_bytes=1)
+
+
+def _fingerprint(path: Path, options: LlamaOptions) -> bytes:
+    """Everything that decides the bytes of a cell, and nothing that does not: not threads, not sizes, not the path."""
+    facts = {
+        "kv_type": options.kv_type,
+        "flash_attention": str(options.flash_attention),
+        "extra_buffers": str(options.extra_buffers),
+        "exact": str(options.exact),
+        "llama": importlib.metadata.version("llama-cpp-python"),
+    }
+    return fingerprint(model_digest(split_parts(path), cache_dir()), facts)
+
+
+def _salt(directory: Path) -> bytes:
+    """Random bytes of this directory's own, so that the names of blocks tell nobody what is in them."""
+    file = directory / "salt"
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not file.exists():
+        part = directory / f".salt-{secrets.token_hex(8)}"
+        part.touch(mode=0o600)
+        part.write_bytes(secrets.token_bytes(32))
+        try:
+            file.hardlink_to(part)
+        except FileExistsError:
+            pass
+        finally:
+            part.unlink()
+    return file.read_bytes()
