@@ -125,6 +125,12 @@ def read_n(fields: Fields, limits: Limits) -> int:
     return fields.whole("n", 1, limits.max_n) or 1
 
 
+def read_answers(fields: Fields) -> bool:
+    """Whether an old answer to the very same request will do: `{"reame": {"answers": false}}` says no."""
+    own = fields.record("reame")
+    return own is None or own.get("answers") is None or own.flag("answers")
+
+
 def read_stream(fields: Fields) -> tuple[bool, bool]:
     """(stream, include_usage). `stream_options` without `stream` is ignored."""
     if not fields.flag("stream"):

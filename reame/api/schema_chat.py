@@ -33,6 +33,7 @@ def read_chat(raw: bytes, limits: Limits) -> Wanted:
             sampling=schema.read_sampling(fields, limits),
             max_tokens=schema.read_max_tokens(fields),
             stop=schema.read_stop(fields),
+            answers=schema.read_answers(fields),
             logprobs=_read_logprobs(fields),
         ),
         model=fields.text("model") or "",

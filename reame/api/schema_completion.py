@@ -30,6 +30,7 @@ def read_completion(raw: bytes, limits: Limits) -> Wanted:
             sampling=schema.read_sampling(fields, limits),
             max_tokens=schema.read_max_tokens(fields),
             stop=schema.read_stop(fields),
+            answers=schema.read_answers(fields),
             logprobs=logprobs,
         ),
         model=fields.text("model") or "",

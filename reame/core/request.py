@@ -59,6 +59,8 @@ class Call:
     stop: tuple[str, ...] = ()
     logprobs: int | None = None
     timeout: float | None = None
+    answers: bool = True
+    """An old answer to the very same request will do."""
 
 
 @frozen(kw_only=True)

@@ -121,6 +121,7 @@ class Daemon:
 
     async def _serve(self, thread: Caller, engine: Engine, memory: Memory) -> None:
         scheduler = new_scheduler(self._config, engine, memory.block_tokens)
+        self._metrics.watch(memory)
         await thread.call(partial(_warm_up, engine, scheduler.cost))
         runner = StepRunner(engine)
         loop = DecodeLoop(scheduler, runner, thread, self._intake.jobs, memory, self._metrics)

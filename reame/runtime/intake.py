@@ -21,7 +21,7 @@ from attrs import evolve, frozen
 from reame.core.request import Call, Chat, Prompt, Request, Sampling
 from reame.errors import RequestError
 from reame.runtime.decode import REPLY_EVENTS, Job
-from reame.runtime.replies import Replies
+from reame.runtime.replies import Replies, told_again
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -134,9 +134,10 @@ class Intake:
             with send:
                 prompts = [await self._tokenise(model, prompt) for prompt in call.prompts]
                 requests = self._requests(model, call, prompts, key=key, namespace=namespace)
-                on_disk = [await self._num_on_disk(prompt, namespace) for prompt in prompts]
-                self._hand_over(requests, [found for found in on_disk for _ in range(call.n)], send)
                 replies = Replies(call, requests, receive)
+                new = await self._recall(call, requests, replies, send)
+                on_disk = {prompt: await self._num_on_disk(prompt, namespace) for prompt in {r.prompt for _, r in new}}
+                self._hand_over([Job(r, index, send.clone(), on_disk[r.prompt]) for index, r in new])
             yield replies
         finally:
             receive.close()
@@ -162,13 +163,30 @@ class Intake:
             raise self._full()
         self._num_open += num_choices
 
-    def _hand_over(
-        self, requests: list[Request], on_disk: list[int], reply: trio.MemorySendChannel[tuple[int, Event]]
-    ) -> None:
+    async def _recall(
+        self, call: Call, requests: list[Request], replies: Replies, reply: trio.MemorySendChannel[tuple[int, Event]]
+    ) -> list[tuple[int, Request]]:
+        """Give old answers to the requests that have one. The others, with their indices, remain to be computed; what
+        comes of them is kept."""
+        memory, remaining = self._memory, []
+        assert memory is not None
+        for index, request in enumerate(requests):
+            key = memory.answer_key(request, seed_given=call.sampling.seed is not None) if call.answers else None
+            answer = await memory.answer(key) if key else None
+            if answer is not None:
+                for event in told_again(answer):
+                    reply.send_nowait((index, event))
+                continue
+            if key is not None:
+                replies.keep_answer(index, partial(memory.keep_answer, key, namespace=request.namespace))
+            remaining.append((index, request))
+        return remaining
+
+    def _hand_over(self, jobs: list[Job]) -> None:
         """To the loop. Jobs whose clients have left lie in the channel until the next step, so it may be full."""
         try:
-            for index, request in enumerate(requests):
-                self._send.send_nowait(Job(request, index, reply.clone(), on_disk[index]))
+            for job in jobs:
+                self._send.send_nowait(job)
         except trio.WouldBlock:
             raise self._full() from None
 

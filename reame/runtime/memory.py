@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
+from reame.core.answer_key import answer_key, is_fixed
 from reame.core.blocks import Block, block_keys, root_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from reame.core.batch import Load, Saved
+    from reame.core.request import Request
+    from reame.memory.answer_format import Answer
+    from reame.memory.answers import AnswerStats, AnswerStore
     from reame.memory.block_store import BlockStats, BlockStore
 
 T = TypeVar("T")
@@ -29,19 +33,27 @@ log = logging.getLogger(__name__)
 
 
 class Memory:
-    """The disk side of one served model. `block_tokens` 0, `store` None: nothing is kept."""
+    """The disk side of one served model. Without a `store` no blocks are kept, without `answers` no answers."""
 
     def __init__(
-        self, store: BlockStore | None, *, fingerprint: bytes, block_tokens: int, salt: bytes, element_bytes: int
+        self,
+        store: BlockStore | None,
+        answers: AnswerStore | None,
+        *,
+        fingerprint: bytes,
+        block_tokens: int,
+        salt: bytes,
+        element_bytes: int,
     ) -> None:
         self.block_tokens = block_tokens if store else 0
         self.num_dropped = 0
         self._store = store
+        self._answers = answers
         self._fingerprint = fingerprint
         self._salt = salt
         self._element_bytes = element_bytes
         self._io = trio.CapacityLimiter(2)
-        self._pending: deque[Saved] = deque()
+        self._pending: deque[tuple[int, Callable[[], object]]] = deque()
         self._num_pending_bytes = 0
         self._news = trio.Event()
         self._closed = False
@@ -76,19 +88,42 @@ class Memory:
 
         return await self._try(read, ())
 
+    def answer_key(self, request: Request, *, seed_given: bool) -> bytes | None:
+        """The name of the request's answer, None when there cannot be an old one."""
+        if self._answers is None or not is_fixed(request, seed_given=seed_given):
+            return None
+        return answer_key(self._fingerprint + self._salt, request)
+
+    async def answer(self, key: bytes) -> Answer | None:
+        """What the request of this name was answered with."""
+        answers = self._answers
+        return await self._try(partial(answers.get, key), None) if answers else None
+
     def keep(self, saved: Saved) -> None:
         """Write these blocks, soon."""
-        size = sum(map(len, saved.payloads))
-        if self._store is None or self._num_pending_bytes + size > MAX_PENDING:
+        if not self._put_off(sum(map(len, saved.payloads)), partial(self._write, saved)):
             self.num_dropped += len(saved.payloads)
-            return
-        self._pending.append(saved)
+
+    def keep_answer(self, key: bytes, answer: Answer, namespace: str) -> None:
+        """Write this answer, soon."""
+        if self._answers is not None:
+            size = sum(len(delta.text) for delta in answer.deltas)
+            self._put_off(size, partial(self._answers.put, key, answer, namespace=namespace))
+
+    def _put_off(self, size: int, job: Callable[[], object]) -> bool:
+        if self._num_pending_bytes + size > MAX_PENDING:
+            return False
+        self._pending.append((size, job))
         self._num_pending_bytes += size
         self._news.set()
+        return True
 
-    def stats(self) -> BlockStats | None:
-        """Opens one small file; None when nothing is kept."""
-        return self._store.stats() if self._store else None
+    def stats(self) -> tuple[BlockStats | None, AnswerStats | None]:
+        """Opens one small file and reads one row; None for what is not kept."""
+        return (
+            self._store.stats() if self._store else None,
+            self._answers.stats() if self._answers else None,
+        )
 
     async def run(self) -> None:
         """The flusher: writes behind until `close`, then what is left."""
@@ -99,9 +134,11 @@ class Memory:
                 await self._news.wait()
                 self._news = trio.Event()
                 continue
-            saved = self._pending.popleft()
-            await self._try(partial(self._write, saved), None)
-            self._num_pending_bytes -= sum(map(len, saved.payloads))
+            size, job = self._pending.popleft()
+            await self._try(job, None)
+            self._num_pending_bytes -= size
+        if self._answers is not None:
+            self._answers.close()
 
     def close(self) -> None:
         """Nothing more will be kept: `run` ends when all is written."""

@@ -5,7 +5,16 @@ Names, all with the prefix `reame_`: see the table in README.md; a test compares
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from reame.runtime.memory import Memory
 
 
 class Metrics:
@@ -45,6 +54,38 @@ class Metrics:
             registry=self.registry,
         )
 
+    def watch(self, memory: Memory) -> None:
+        """Show what the memory on disk counts; it is asked at each scrape."""
+        self.registry.register(MemoryCollector(memory))
+
     def render(self) -> bytes:
         """The text exposition format; independent of the locale."""
         return generate_latest(self.registry)
+
+
+class MemoryCollector(Collector):
+    """The memory's own counts as metrics."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        blocks, answers = self._memory.stats()
+        if blocks is not None:
+            events = CounterMetricFamily("reame_disk_block_events", "Blocks, by what came of them.", labels=["event"])
+            for event in ("hits", "misses", "stored", "evicted", "corrupt", "foreign", "dropped"):
+                lost = self._memory.num_dropped if event == "dropped" else 0
+                events.add_metric([event], getattr(blocks, event) + lost)
+            yield events
+            yield GaugeMetricFamily("reame_disk_blocks", "Blocks on disk.", value=blocks.blocks)
+            yield GaugeMetricFamily("reame_disk_bytes", "Bytes of blocks on disk.", value=blocks.bytes)
+        if answers is not None:
+            events = CounterMetricFamily("reame_answer_events", "Old answers, by what came of them.", labels=["event"])
+            for event in ("hits", "misses", "evicted", "corrupt", "dropped"):
+                events.add_metric([event], getattr(answers, event))
+            yield events
+            yield GaugeMetricFamily("reame_answers", "Old answers kept.", value=answers.answers)
+            yield GaugeMetricFamily("reame_answer_bytes", "Bytes of old answers.", value=answers.bytes)

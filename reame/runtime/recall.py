@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reame.catalog import split_parts
+from reame.memory.answers import AnswerStore
 from reame.memory.block_store import BlockStore
 from reame.memory.fingerprint import fingerprint, model_digest
 from reame.runtime.memory import Memory
@@ -42,8 +43,10 @@ def open_memory(config: Config, path: Path, options: LlamaOptions) -> Memory:
     except OSError as error:
         log.warning("nothing is kept on disk: %s: %s (set memory.path)", error.filename or directory, error.strerror)
         return forgetful()
+    answers = AnswerStore(directory / "answers.sqlite", budget_bytes=config.memory.answers_mb << 20)
     return Memory(
         BlockStore(directory / "blocks", fingerprint=name, budget_bytes=config.memory.disk_mb << 20),
+        answers if config.memory.answers else None,
         fingerprint=name,
         block_tokens=config.memory.block_tokens,
         salt=salt,
@@ -52,7 +55,7 @@ def open_memory(config: Config, path: Path, options: LlamaOptions) -> Memory:
 
 
 def forgetful() -> Memory:
-    return Memory(None, fingerprint=FORGETFUL, block_tokens=0, salt=b"", element_bytes=1)
+    return Memory(None, None, fingerprint=FORGETFUL, block_tokens=0, salt=b"", element_bytes=1)
 
 
 def _fingerprint(path: Path, options: LlamaOptions) -> bytes:

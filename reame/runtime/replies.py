@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from reame.core.events import Event, Finish, Timings, Usage
+from reame.core.events import Delta, Event, Finish, Timings, Usage
 from reame.errors import RequestError
+from reame.memory.answer_format import Answer
 from reame.runtime.logs import event as log_event
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     import trio
 
     from reame.core.request import Call, Request
@@ -33,8 +36,14 @@ class Replies:
         self.prompt_tokens = sum(map(len, self.prompts))
         self._requests = requests
         self._n = call.n
+        self._max_tokens = call.max_tokens
         self._events = events
         self._finishes: dict[int, Finish] = {}
+        self._keepers: dict[int, tuple[Callable[[Answer], None], list[Delta]]] = {}
+
+    def keep_answer(self, index: int, keep: Callable[[Answer], None]) -> None:
+        """Gather the answer of a choice, and pass it on when it has come to its own end."""
+        self._keepers[index] = keep, []
 
     def __aiter__(self) -> Replies:
         return self
@@ -45,8 +54,21 @@ class Replies:
         async for index, event in self._events:
             if isinstance(event, Finish):
                 self._finishes[index] = event
+            if index in self._keepers:
+                self._gather(index, event)
             return index, event
         return self._cut_off()
+
+    def _gather(self, index: int, event: Event) -> None:
+        keep, deltas = self._keepers[index]
+        if isinstance(event, Delta):
+            deltas.append(event)
+        elif event.reason == "stop" or (event.reason == "length" and self._is_asked_length(event.usage)):
+            keep(Answer(deltas=tuple(deltas), reason=event.reason, usage=event.usage))
+
+    def _is_asked_length(self, usage: Usage) -> bool:
+        """It ended where the client wanted, not where the server's limits cut it."""
+        return usage.completion_tokens == self._max_tokens
 
     def _cut_off(self) -> tuple[int, Event]:
         """The decode loop let go of the channel without a Finish: this reader was too slow."""
@@ -79,3 +101,24 @@ class Replies:
             tok_s=round(1e3 * tokens / longest, 1) if longest else None,
         )  # fmt: skip
 
+
+
+MOST_TOLD = 500
+"""Events of an old answer: fewer than a reply channel holds."""
+
+
+def told_again(answer: Answer) -> Iterator[Event]:
+    """The events of an old answer: the same text, tokens and end. Nothing was computed, so all its prompt is cached."""
+    size = -(-len(answer.deltas) // MOST_TOLD) or 1
+    for first in range(0, len(answer.deltas), size):
+        part = answer.deltas[first : first + size]
+        yield Delta(
+            text="".join(delta.text for delta in part),
+            logprobs=tuple(each for delta in part for each in delta.logprobs),
+        )
+    usage = Usage(
+        prompt_tokens=answer.usage.prompt_tokens,
+        cached_tokens=answer.usage.prompt_tokens,
+        completion_tokens=answer.usage.completion_tokens,
+    )
+    yield Finish(reason=answer.reason, usage=usage, stored=True)
