@@ -70,8 +70,15 @@ class Admission:
 
     def admit(self, now: float) -> None:
         """Let the waiting in, in turn, while there is a slot and room. One that does not fit holds up those behind it:
-        nobody starves. One that waits for a prefix (single flight) holds up nobody."""
-        for sequence in list(self.queue):
+        nobody starves. One that waits for a prefix (single flight) holds up nobody. Background work gives way to any
+        other: it enters when nobody else is there, and leaves its slot when somebody comes."""
+        waiting = list(self.queue)
+        if any(not sequence.request.background for sequence in waiting):
+            for sequence in [s for s in self.running if s.request.background]:
+                self._preempt(sequence)
+        for sequence in waiting:
+            if sequence.request.background and any(not s.request.background for s in (*waiting, *self.running)):
+                continue
             if len(self.running) == self.limits.max_running:
                 return
             source, length = self._longest_prefix(sequence)

@@ -26,8 +26,10 @@ class TokenLogprob:
 class Delta:
     """New text, whole characters only, free of any stop string. `text` may be empty when only tokens are told."""
 
-    text: str
+    text: str = ""
     logprobs: tuple[TokenLogprob, ...] = ()
+    num_computed: int = 0
+    """Of a prompt that is only computed, so many tokens are."""
 
 
 @frozen(kw_only=True)

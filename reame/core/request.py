@@ -61,15 +61,18 @@ class Call:
     timeout: float | None = None
     answers: bool = True
     """An old answer to the very same request will do."""
+    warm: bool = False
+    """Nothing is generated: the prompts are computed in the background, for those who will ask."""
 
 
 @frozen(kw_only=True)
 class Request:
     """One sequence to be generated. Everything that decides its text is in here.
 
-    `key` is the API key's name (whose turn it is); `namespace` bounds what memory it may use and feed.
-    `max_tokens` is the most it may generate (at least 1), already clamped to the context. `deadline` is on the clock
-    that `Scheduler.plan(now)` is given, in seconds.
+    `key` is the API key's name (whose turn it is); `namespace` bounds what memory it may use and feed. `max_tokens` is
+    the most it may generate, already clamped to the context; 0 only computes the prompt, but for its last token (that
+    is always computed anew, for its logits). `background`: only while nobody else wants anything. `deadline` is on the
+    clock that `Scheduler.plan(now)` is given, in seconds.
     """
 
     id: str
@@ -81,3 +84,4 @@ class Request:
     key: str = ""
     namespace: str = ""
     deadline: float = float("inf")
+    background: bool = False

@@ -109,6 +109,7 @@ class Scheduler:
         self._expire(now)
         self.admission.grow()
         self.admission.admit(now)
+        self._finish_warmed(now)
         restores, slices = self._restores(), self._slices()
         num_written = sum(len(r.block.tokens) for r in restores) + sum(len(part.tokens) for part in slices)
         self.admission.compact(num_written)
@@ -164,6 +165,13 @@ class Scheduler:
                 )
                 self._finish(sequence, None, now, error=error)
 
+    def _finish_warmed(self, now: float) -> None:
+        """Sequences that only wanted their prompt computed, and have it."""
+        for sequence in [s for s in self.running if not s.request.max_tokens]:
+            if sequence.num_missing == 1 and not sequence.waits_for_disk:
+                sequence.first_token = now
+                self._finish(sequence, "stop", now)
+
     def _restores(self) -> list[Restore]:
         """Blocks for the sequences that have some, the oldest first, as many as one step can bear."""
         blocks = [(s, block) for s in self.running if s.slot for block in s.restoring]
@@ -172,7 +180,7 @@ class Scheduler:
 
     def _slices(self) -> list[Slice]:
         """Decoding sequences first, so that a long prompt cannot freeze them; then prefill chunks."""
-        decoding = [s for s in self.running if s.num_missing == 1]
+        decoding = [s for s in self.running if s.num_missing == 1 and s.request.max_tokens]
         catching_up = [s for s in self.running if s.num_missing > 1 and not s.waits_for_disk]
         slices = []
         spare = min(
@@ -193,7 +201,8 @@ class Scheduler:
 
     def _prefill_rows(self, decoding_rows: int) -> int:
         """Rows for prompts beside `decoding_rows`, so that the step stays within its time."""
-        seconds = self.limits.step_seconds if decoding_rows else self.limits.prefill_seconds
+        gentle = decoding_rows or any(s.request.background for s in self.running)
+        seconds = self.limits.step_seconds if gentle else self.limits.prefill_seconds
         rows = self.cost.rows_within(seconds, self.limits.max_rows) - decoding_rows
         return min(max(rows, self.limits.min_chunk), self.limits.max_rows - decoding_rows)
 
@@ -204,6 +213,8 @@ class Scheduler:
         num_kept = len(part.tokens) - part.num_drafted + num_accepted
         self.admission.slots.append(sequence.slot, list(part.tokens[:num_kept]), first_cell)
         sequence.draft = output.draft
+        if not sequence.request.max_tokens:
+            self._events.append((sequence, Delta(num_computed=sequence.num_computed)))
         if part.samples:
             sequence.first_token = sequence.first_token or now
             self._emit(sequence, output, now)
@@ -257,7 +268,8 @@ def _slice(sequence: Sequence, num_rows: int, draft: tuple[int, ...] = ()) -> Sl
     assert sequence.slot is not None
     start = sequence.num_computed
     tokens = (*sequence.tokens[start : start + num_rows], *draft)
-    return Slice(sequence, sequence.slot.id, start, tokens, len(draft), num_rows == sequence.num_missing)
+    samples = num_rows == sequence.num_missing
+    return Slice(sequence, sequence.slot.id, start, tokens, len(draft), samples)
 
 
 def _share(sequences: list[Sequence], room: int) -> list[tuple[Sequence, int]]:
@@ -265,10 +277,10 @@ def _share(sequences: list[Sequence], room: int) -> list[tuple[Sequence, int]]:
     least a quarter, so that it never starves. `sequences` is oldest first."""
     if not sequences:
         return []
-    granted = {sequences[0].order: min(sequences[0].num_missing, max(1, room // 4))}
+    granted = {sequences[0].order: min(sequences[0].num_wanted, max(1, room // 4))}
     room -= granted[sequences[0].order]
-    for sequence in sorted(sequences, key=lambda s: s.num_missing):
-        more = min(sequence.num_missing - granted.get(sequence.order, 0), room)
+    for sequence in sorted(sequences, key=lambda s: s.num_wanted):
+        more = min(sequence.num_wanted - granted.get(sequence.order, 0), room)
         granted[sequence.order] = granted.get(sequence.order, 0) + more
         room -= more
     return [(sequence, granted[sequence.order]) for sequence in sequences]

@@ -68,6 +68,11 @@ class Sequence:
         return len(self.tokens) - self.num_computed
 
     @property
+    def num_wanted(self) -> int:
+        """Rows it still wants of this prompt: all that is missing, but for a last token that nothing is drawn after."""
+        return self.num_missing if self.request.max_tokens else self.num_missing - 1
+
+    @property
     def waits_for_disk(self) -> bool:
         return self.loading or bool(self.restoring)
 

@@ -3,9 +3,6 @@
 Nothing is read when a store is made: a look-up opens files one after the other until one is not there. So another
 process's blocks are found, files that vanish are misses, and a restart has nothing to rebuild. Safe to call from
 several threads, and with several processes on one directory. Nothing here raises for what the disk is like.
-
-The order of eviction is that of the files' mtime. A block is always a little older than the one before it, so a chain
-loses its end first: a block without its beginning is of no use.
 """
 
 from __future__ import annotations
@@ -19,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from attrs import asdict, define, frozen
 
+from reame.memory.ages import STEP_NS, age_for, make_younger, set_age
 from reame.memory.block_directory import BlockDirectory, Removed
 from reame.memory.folders import (
     PAGE,
-    SUFFIX,
     Place,
     Unusable,
     charge,
@@ -31,6 +28,7 @@ from reame.memory.folders import (
     namespace_tag,
     opened,
     opened_file,
+    place_of,
     read_all,
     remove,
     write_new,
@@ -43,11 +41,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from reame.core.blocks import Block
-
-STEP_NS = 1000
-"""How much older than the block before it a block is made."""
-RECENT_NS = 60 * 10**9
-"""Blocks used within this time are not made younger again for the sake of a new one behind them."""
 
 
 @frozen(kw_only=True)
@@ -76,6 +69,16 @@ class _Counts:
     foreign: int = 0
     dropped: int = 0
     stored: int = 0
+
+
+@frozen
+class Wanted:
+    """What must be in a file; `parent` None for the first of a chain, whose parent is the root."""
+
+    key: bytes
+    parent: bytes | None
+    depth: int
+    tokens: tuple[int, ...]
 
 
 class BlockStore:
@@ -112,10 +115,10 @@ class BlockStore:
         tag, now = namespace_tag(namespace), time.time_ns()
         with suppress(OSError), opened(self.directory.path) as root:
             for depth in range(first, len(keys)):
-                place = self._place(keys[depth], tag)
                 part = tuple(tokens[depth * block_tokens : (depth + 1) * block_tokens])
-                block = self._load(root, place, keys[depth], depth=depth, tokens=part, now=now)
-                if block is None or (depth and block.parent != keys[depth - 1]):
+                wanted = Wanted(keys[depth], keys[depth - 1] if depth else None, depth, part)
+                block = self._load(root, self._place(wanted.key, tag), wanted, now - depth * STEP_NS)
+                if block is None:
                     break
                 blocks.append(block)
         self._count(hits=len(blocks), misses=max(0, len(keys) - first - len(blocks)))
@@ -152,7 +155,7 @@ class BlockStore:
             for depth, key in enumerate(keys):
                 wanted = (now if until is None else int(until * 1e9)) - depth * STEP_NS
                 with suppress(OSError):
-                    _make_younger(root, self._place(key, tag), wanted)
+                    make_younger(root, self._place(key, tag), wanted)
 
     def prune(self) -> Removed:
         """Bring the directory within its budget, whoever filled it. For the background, at the start and now and then:
@@ -170,27 +173,25 @@ class BlockStore:
         return BlockStats(blocks=usage.blocks, bytes=usage.bytes, evicted=self.directory.num_evicted, **counts)
 
     def _place(self, key: bytes, tag: str) -> Place:
-        name = key.hex()
-        return Place(self._model, tag, name[:2], name + SUFFIX)
+        return place_of(key, model=self._model, namespace=tag)
 
     def _count(self, **numbers: int) -> None:
         with self._counting:
             for name, number in numbers.items():
                 setattr(self._counts, name, getattr(self._counts, name) + number)
 
-    def _load(
-        self, root: int, place: Place, key: bytes, *, depth: int, tokens: tuple[int, ...], now: int
-    ) -> Block | None:
+    def _load(self, root: int, place: Place, wanted: Wanted, mtime_ns: int) -> Block | None:
         try:
             with opened(root, *place.folders) as folder, opened_file(folder, place.name) as (file, facts):
-                if facts.st_size > self.directory.budget_bytes:
-                    raise Damaged("larger than the whole budget")
-                data = read_all(file, facts.st_size)
-                block = decode(data, fingerprint=self._fingerprint, key=key, tokens=tokens)
-                if block.depth != depth:
-                    raise Damaged(f"block {block.depth} of its chain, not {depth}")
+                head = read_all(file, SMALLEST)
+                if read_header(head).file_size != facts.st_size:
+                    raise Damaged(f"{facts.st_size} bytes long")
+                data = head + read_all(file, facts.st_size - len(head))
+                block = decode(data, fingerprint=self._fingerprint, key=wanted.key, tokens=wanted.tokens)
+                if block.depth != wanted.depth or block.parent != (wanted.parent or block.parent):
+                    raise Damaged("of another chain")
                 with suppress(OSError):
-                    _set_age(file, facts, now - depth * STEP_NS)
+                    set_age(file, facts, mtime_ns)
                 return block
         except FileNotFoundError:
             return None
@@ -228,10 +229,10 @@ class BlockStore:
         place = self._place(block.key, namespace_tag(namespace))
         ensure_root(self.directory.path)
         with opened(self.directory.path) as root:
-            mtime = self._age(root, block, place)
+            mtime = age_for(root, place, block)
             if until is not None:
                 mtime = max(mtime, int(until * 1e9) - block.depth * STEP_NS)
-            if _make_younger(root, place, mtime):
+            if make_younger(root, place, mtime):
                 return True
             data = encode(block, fingerprint=self._fingerprint, element_bytes=element_bytes)
             return self._write(root, place, data, mtime)
@@ -254,55 +255,3 @@ class BlockStore:
             self.directory.give_back(root, -made * PAGE, blocks=0)
         self._count(stored=1)
         return True
-
-    def _age(self, root: int, block: Block, place: Place) -> int:
-        """The mtime that puts `block` right behind the one before it, after making its ancestors younger where their
-        last use was long ago."""
-        newest = time.time_ns()
-        recent = newest - RECENT_NS
-        line: list[Place] = []
-        key = block.parent
-        while len(line) < block.depth:
-            above = self._place(key, place.namespace)
-            try:
-                mtime, key = _glimpse(root, above)
-            except (Damaged, OSError):
-                break
-            if mtime > recent:
-                newest = min(newest, mtime)
-                break
-            line.append(above)
-        for above in reversed(line):
-            newest -= STEP_NS
-            with suppress(OSError):
-                _make_younger(root, above, newest)
-        return newest - STEP_NS
-
-
-def _glimpse(root: int, place: Place) -> tuple[int, bytes]:
-    """When a block was last used, and the key of the one before it. Damaged or OSError when it cannot be told."""
-    with opened(root, *place.folders) as folder, opened_file(folder, place.name) as (file, facts):
-        return facts.st_mtime_ns, read_header(read_all(file, SMALLEST)).parent
-
-
-def _make_younger(root: int, place: Place, mtime_ns: int) -> bool:
-    """Whether there is such a file; it is then at least that young. Unusable when a folder is in its place."""
-    try:
-        with opened(root, *place.folders) as folder, opened_file(folder, place.name) as (file, facts):
-            if facts.st_size < SMALLEST:
-                return False
-            with suppress(PermissionError):
-                _set_age(file, facts, mtime_ns)
-            return True
-    except Unusable:
-        if not remove(root, place):
-            raise
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        pass
-    return False
-
-
-def _set_age(file: int, facts: os.stat_result, mtime_ns: int) -> None:
-    """Never back in time: a block may be pinned."""
-    if facts.st_mtime_ns < mtime_ns:
-        os.utime(file, ns=(mtime_ns, mtime_ns))

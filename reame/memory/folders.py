@@ -8,6 +8,7 @@ hex digits, so nothing outside of it is ever read or written.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -81,13 +82,23 @@ def namespace_tag(namespace: str) -> str:
     return blake2b(namespace.encode(), digest_size=16, person=b"reame.namespace").hexdigest()
 
 
+def place_of(key: bytes, *, model: str, namespace: str) -> Place:
+    name = key.hex()
+    return Place(model, namespace, name[:2], name + SUFFIX)
+
+
 @contextmanager
 def opened(root: Path | int, *names: str) -> Iterator[int]:
     """A descriptor of the folder that lies `names` deep below `root`. OSError when it is not there, or not a folder."""
     folder = os.dup(root) if isinstance(root, int) else os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for name in names:
-            below = os.open(name, _OPEN_DIRECTORY, dir_fd=folder)
+            try:
+                below = os.open(name, _OPEN_DIRECTORY, dir_fd=folder)
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    raise NotADirectoryError(errno.ENOTDIR, "a symbolic link", name) from None
+                raise
             os.close(folder)
             folder = below
         yield folder

@@ -135,11 +135,10 @@ def _pack(payload: bytes, element_bytes: int) -> tuple[int, bytes]:
 def payload_of(header: Header, data: bytes) -> bytes:
     """The engine's state out of a file that `check` has accepted. Damaged when it does not unpack."""
     stored = memoryview(data)[header.payload_start : header.payload_start + header.stored_size]
-    plain_size = header.size // 2 if header.codec == PLANES else 0
-    if header.codec == RAW:
-        payload = bytes(stored)
-    else:
-        payload = _unzstd(stored[plain_size:], header.size - plain_size)
+    plain_size, odd = divmod(header.size, 2) if header.codec == PLANES else (0, 0)
+    if odd:
+        raise Damaged("planes of an odd number of bytes")
+    payload = bytes(stored) if header.codec == RAW else _unzstd(stored[plain_size:], header.size - plain_size)
     if header.codec == PLANES:
         pairs = np.empty((plain_size, 2), np.uint8)
         pairs[:, 0] = np.frombuffer(stored[:plain_size], np.uint8)

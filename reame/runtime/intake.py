@@ -21,6 +21,7 @@ from attrs import evolve, frozen
 from reame.core.request import Call, Chat, Prompt, Request, Sampling
 from reame.errors import RequestError
 from reame.runtime.decode import REPLY_EVENTS, Job
+from reame.runtime.memory import Pin
 from reame.runtime.replies import Replies, told_again
 
 if TYPE_CHECKING:
@@ -124,8 +125,7 @@ class Intake:
         Raises RequestError on entry: 503 not ready, 429 no room, 400 too long for the context.
         """
         model = self._ready_model()
-        if self._config.memory.share == "all":
-            namespace = ""
+        namespace = self._own(namespace)
         num_choices = len(call.prompts) * call.n
         self._take_room(num_choices)
         send, receive = trio.open_memory_channel(REPLY_EVENTS * num_choices)
@@ -144,6 +144,15 @@ class Intake:
             self._num_open -= num_choices
             if replies is not None:
                 replies.account(self._metrics, key)
+
+    async def pin(self, tokens: tuple[int, ...], *, namespace: str, until: float) -> None:
+        """Keep on disk what is computed of these tokens, now or later, until then (Unix time, seconds)."""
+        if self._memory is not None:
+            await self._memory.pin(Pin(tokens, self._own(namespace), until))
+
+    def _own(self, namespace: str) -> str:
+        """The namespace whose memory is used: with `memory.share` all, there is one for everybody."""
+        return "" if self._config.memory.share == "all" else namespace
 
     def _ready_model(self) -> ServedModel:
         if self.status != "ready" or self.model is None:
@@ -170,8 +179,9 @@ class Intake:
         comes of them is kept."""
         memory, remaining = self._memory, []
         assert memory is not None
+        wanted, seed_given = call.answers and not call.warm, call.sampling.seed is not None
         for index, request in enumerate(requests):
-            key = memory.answer_key(request, seed_given=call.sampling.seed is not None) if call.answers else None
+            key = memory.answer_key(request, seed_given=seed_given) if wanted else None
             answer = await memory.answer(key) if key else None
             if answer is not None:
                 for event in told_again(answer):
@@ -217,7 +227,7 @@ class Intake:
         self, model: ServedModel, call: Call, prompts: list[tuple[int, ...]], *, key: str, namespace: str
     ) -> list[Request]:
         name = secrets.token_hex(12)
-        limit = call.max_tokens or self._config.sampling.max_tokens or model.context
+        limit = 0 if call.warm else call.max_tokens or self._config.sampling.max_tokens or model.context
         timeout = min(call.timeout or float("inf"), self._config.scheduler.request_timeout_s)
         requests: list[Request] = []
         for number, prompt in enumerate(prompts):
@@ -234,6 +244,7 @@ class Intake:
                         logprobs=call.logprobs,
                         key=key,
                         namespace=namespace,
+                        background=call.warm,
                         deadline=trio.current_time() + timeout,
                     )
                 )

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
+from attrs import frozen
 
 from reame.core.answer_key import answer_key, is_fixed
 from reame.core.blocks import Block, block_keys, root_key
@@ -30,6 +31,19 @@ T = TypeVar("T")
 MAX_PENDING = 64 << 20
 
 log = logging.getLogger(__name__)
+
+
+MOST_PINS = 64
+"""Pins that are applied to blocks still to be written; the oldest is forgotten (what is on disk stays pinned)."""
+
+
+@frozen
+class Pin:
+    """The blocks of `tokens` are not to be evicted before `until` (Unix time, seconds)."""
+
+    tokens: tuple[int, ...]
+    namespace: str
+    until: float
 
 
 class Memory:
@@ -53,6 +67,7 @@ class Memory:
         self._salt = salt
         self._element_bytes = element_bytes
         self._io = trio.CapacityLimiter(2)
+        self._pins: deque[Pin] = deque(maxlen=MOST_PINS)
         self._pending: deque[tuple[int, Callable[[], object]]] = deque()
         self._num_pending_bytes = 0
         self._news = trio.Event()
@@ -110,6 +125,17 @@ class Memory:
             size = sum(len(delta.text) for delta in answer.deltas)
             self._put_off(size, partial(self._answers.put, key, answer, namespace=namespace))
 
+    async def pin(self, pin: Pin) -> None:
+        """Keep the blocks of these tokens, those that are there and those to come, until then."""
+        self._pins.append(pin)
+        if self._store is not None:
+            keys = self._keys(pin.tokens, pin.namespace)
+            await self._try(partial(self._store.touch, keys, namespace=pin.namespace, until=pin.until), None)
+
+    def _pinned_until(self, namespace: str, tokens: tuple[int, ...]) -> float | None:
+        ends = [p.until for p in self._pins if p.namespace == namespace and p.tokens[: len(tokens)] == tokens]
+        return max(ends, default=None)
+
     def _put_off(self, size: int, job: Callable[[], object]) -> bool:
         if self._num_pending_bytes + size > MAX_PENDING:
             return False
@@ -154,7 +180,8 @@ class Memory:
             depth = save.start // size + number
             tokens = save.tokens[depth * size : (depth + 1) * size]
             block = Block(keys[depth + 1], keys[depth], depth, tokens, payload)
-            self._store.store(block, namespace=save.namespace, element_bytes=self._element_bytes)
+            until = self._pinned_until(save.namespace, save.tokens[: block.stop])
+            self._store.store(block, namespace=save.namespace, until=until, element_bytes=self._element_bytes)
 
     def _keys(self, tokens: Sequence[int], namespace: str) -> list[bytes]:
         return block_keys(self._root(namespace), tokens, self.block_tokens)

@@ -126,7 +126,7 @@ class DaemonProcess:
 
 
 class Readings(dict[str, float]):
-    """One look at /metrics: samples by `name` or `name{label="value"}`, without the prefix `reame_`; absent ones are 0."""
+    """One look at /metrics: samples by `name` or `name{label="value"}` without the prefix `reame_`; absent is 0."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
