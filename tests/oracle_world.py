@@ -121,8 +121,10 @@ class World:
         prompt = prompt[: self.engine.num_cells]
         room = self.engine.num_cells - len(prompt) + 1
         sampling = Sampling(temperature=choice([0.0, 0.8]), seed=draw(0, 9), presence_penalty=choice([0.0, 1.0]))
+        background = self.random.random() < 0.1
         request = Request(
-            id=f"r{len(self.expected)}", prompt=tuple(prompt), max_tokens=min(room, choice([1, 3, 12, 40])),
+            id=f"r{len(self.expected)}", prompt=tuple(prompt), background=background,
+            max_tokens=0 if background and self.random.random() < 0.7 else min(room, choice([1, 3, 12, 40])),
             sampling=sampling, key=choice("ab"), namespace=choice("aab"), stop=choice([(), (), ("ab",), ("c", "bd")]),
             logprobs=choice([None, None, 0, 2]),
             deadline=self.steps + draw(1, 30) if self.random.random() < 0.05 else float("inf"),
@@ -193,7 +195,7 @@ class World:
         self.steps += 1
         assert batch.num_rows <= self.engine.max_rows
         assert sum(1 + part.num_drafted for part in batch.slices if part.samples) <= self.limits.max_sampled
-        if batch.slices and self.random.random() < 0.003:
+        if batch.slices and self.random.random() < 0.006:
             self.engine.fail_next_decode = True
         if batch.restores and self.random.random() < 0.02:
             self.engine.fail_next_restore = True
@@ -212,6 +214,7 @@ class World:
             assert name not in self.absent, "an event after a cancel"
             if isinstance(event, Delta):
                 self.texts[name] += event.text
+                assert event.num_computed <= len(sequence.request.prompt)
                 self.logprobs[name] += event.logprobs
             else:
                 self.finishes[name] = event
@@ -223,8 +226,10 @@ class World:
         promised = sum(s.num_reserved - s.num_computed for s in self.scheduler.running)
         assert [s.slot for s in self.scheduler.running if s.slot not in running] == []
         assert (len(running), self.slots.num_pinned) == (len(self.scheduler.running), len(pinned))
-        assert all(len(s.tokens) <= s.num_reserved <= s.max_cells for s in self.scheduler.running)
+        assert all(s.cells_wanted <= s.num_reserved <= s.max_cells for s in self.scheduler.running)
         assert promised <= self.slots.num_free, "more cells promised than there are"
+        rows = {s.request.background for s in self.scheduler.running}
+        assert rows != {True, False}, "background work runs beside other work"
         owners: dict[int, str] = {}
         for slot in self.slots.slots:
             assert all(owners.setdefault(cell, slot.namespace) == slot.namespace for cell in slot.cells)

@@ -23,6 +23,8 @@ NUM_WORLDS = int(os.environ.get("REAME_ORACLE_WORLDS", "3000"))
 
 def outcome(drawn: list[int], stops: tuple[str, ...], engine: FakeEngine) -> tuple[list[int], str, str]:
     """What a client must get of the plain loop's tokens, worked out the slow way: (tokens, text, reason)."""
+    if not drawn:
+        return [], "", "stop"
     text = ""
     for count, token in enumerate(drawn, 1):
         if token == 0:

@@ -98,7 +98,7 @@ class Admission:
     def grow(self) -> None:
         """Promise more cells to the sequences that used up theirs, the oldest first, at the youngest's expense."""
         for sequence in list(self.running):
-            while sequence.slot and len(sequence.tokens) > sequence.num_reserved and not self._extend(sequence):
+            while sequence.slot and sequence.cells_wanted > sequence.num_reserved and not self._extend(sequence):
                 self._preempt(self.running[-1])
 
     def leave(self, sequence: Sequence, *, keep: bool = True) -> None:
@@ -208,7 +208,7 @@ class Admission:
 
     def _extend(self, sequence: Sequence) -> bool:
         """More cells for `sequence`: a whole reserve, or at least what it needs now."""
-        wanted = len(sequence.tokens)
+        wanted = sequence.cells_wanted
         for target in (min(sequence.max_cells, wanted + self.limits.reserve), wanted):
             if target - sequence.num_reserved <= self._num_unpromised:
                 sequence.num_reserved = target

@@ -73,6 +73,11 @@ class Sequence:
         return self.num_missing if self.request.max_tokens else self.num_missing - 1
 
     @property
+    def cells_wanted(self) -> int:
+        """Cells it will hold when it has caught up."""
+        return self.num_computed + self.num_wanted
+
+    @property
     def waits_for_disk(self) -> bool:
         return self.loading or bool(self.restoring)
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 import zstandard
-from attrs import frozen
+from attrs import asdict, frozen
 from xxhash import xxh3_128_digest
 
 from reame.core.events import Delta, TokenLogprob, Usage
@@ -31,11 +31,10 @@ class Answer:
 
 def pack(key: bytes, answer: Answer) -> bytes:
     """The body that is kept under `key`."""
-    usage = answer.usage
     plain = {
         "deltas": [[delta.text, [_plain(each) for each in delta.logprobs]] for delta in answer.deltas],
         "reason": answer.reason,
-        "usage": [usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens],
+        "usage": asdict(answer.usage),
     }
     packed = zstandard.ZstdCompressor().compress(json.dumps(plain, separators=(",", ":")).encode("ascii"))
     return xxh3_128_digest(key + packed) + packed
@@ -50,11 +49,10 @@ def unpack(key: bytes, body: bytes) -> Answer:
         if not 0 <= zstandard.frame_content_size(packed) <= MOST_BYTES:
             raise Damaged("an answer of another size")
         plain = json.loads(zstandard.ZstdDecompressor().decompress(packed))
-        prompt, cached, completion = plain["usage"]
         return Answer(
             deltas=tuple(Delta(text=text, logprobs=tuple(map(_logprob, rest))) for text, rest in plain["deltas"]),
             reason=cast("FinishReason", plain["reason"]),
-            usage=Usage(prompt_tokens=prompt, cached_tokens=cached, completion_tokens=completion),
+            usage=Usage(**plain["usage"]),
         )
     except (zstandard.ZstdError, ValueError, KeyError, TypeError) as error:
         raise Damaged(f"not an answer: {error}") from None
