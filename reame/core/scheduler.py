@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reame.core.admission import Admission, Limits
-from reame.core.batch import Batch, Load, Output, Restore, Slice, StepResult
+from reame.core.batch import Batch, Load, Output, Slice, StepResult
 from reame.core.capture import Capture
 from reame.core.cost import StepCost
 from reame.core.events import Delta, Event, Finish, FinishReason, TokenLogprob
+from reame.core.rows import RowPlanner
 from reame.core.sequence import Sequence
 from reame.errors import RequestError
 
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from reame.core.blocks import Block
     from reame.core.request import Request
     from reame.core.slots import Slots
-
-MOST_RESTORED = 2048
-"""Tokens restored in one step: 10 to 30 ms."""
-
 
 class Scheduler:
     """Owner of all sequences and slots. Between `plan` and `commit` nothing else may be called.
@@ -45,6 +42,7 @@ class Scheduler:
     ) -> None:
         self.limits = limits
         self.cost = StepCost()
+        self._rows = RowPlanner(limits, self.cost)
         self._capture = Capture(slots, block_tokens)
         self.admission = Admission(slots, limits, self._capture, self.cost)
         self._piece = piece
@@ -110,7 +108,7 @@ class Scheduler:
         self.admission.grow()
         self.admission.admit(now)
         self._finish_warmed(now)
-        restores, slices = self._restores(), self._slices()
+        restores, slices = self._rows.restores(self.running), self._rows.slices(self.running)
         num_written = sum(len(r.block.tokens) for r in restores) + sum(len(part.tokens) for part in slices)
         self.admission.compact(num_written)
         operations = (*self.admission.take_operations(), *self._capture.take(self.running))
@@ -172,40 +170,6 @@ class Scheduler:
                 sequence.first_token = now
                 self._finish(sequence, "stop", now)
 
-    def _restores(self) -> list[Restore]:
-        """Blocks for the sequences that have some, the oldest first, as many as one step can bear."""
-        blocks = [(s, block) for s in self.running if s.slot for block in s.restoring]
-        limit = max(1, MOST_RESTORED // len(blocks[0][1].tokens)) if blocks else 0
-        return [Restore(s, s.slot.id, block) for s, block in blocks[:limit] if s.slot]
-
-    def _slices(self) -> list[Slice]:
-        """Decoding sequences first, so that a long prompt cannot freeze them; then prefill chunks."""
-        decoding = [s for s in self.running if s.num_missing == 1 and s.request.max_tokens]
-        catching_up = [s for s in self.running if s.num_missing > 1 and not s.waits_for_disk]
-        slices = []
-        spare = min(
-            self.limits.max_rows - len(decoding) - (self.limits.min_chunk if catching_up else 0),
-            self.limits.max_sampled - len(self.running),
-        )
-        for sequence in decoding:
-            draft = sequence.draft[: max(0, min(spare, self._longest_draft(sequence)))]
-            spare -= len(draft)
-            slices.append(_slice(sequence, 1, draft))
-        room = self._prefill_rows(sum(len(part.tokens) for part in slices)) if catching_up else 0
-        return slices + [_slice(s, rows) for s, rows in _share(catching_up, room) if rows]
-
-    def _longest_draft(self, sequence: Sequence) -> int:
-        """A draft stays within the reserved cells, and leaves one token to draw behind it."""
-        left = sequence.request.max_tokens - sequence.num_generated
-        return min(sequence.num_reserved - len(sequence.tokens), left - 1)
-
-    def _prefill_rows(self, decoding_rows: int) -> int:
-        """Rows for prompts beside `decoding_rows`, so that the step stays within its time."""
-        gentle = decoding_rows or any(s.request.background for s in self.running)
-        seconds = self.limits.step_seconds if gentle else self.limits.prefill_seconds
-        rows = self.cost.rows_within(seconds, self.limits.max_rows) - decoding_rows
-        return min(max(rows, self.limits.min_chunk), self.limits.max_rows - decoding_rows)
-
     def _advance(self, part: Slice, output: Output, first_cell: int, now: float) -> None:
         sequence = part.sequence
         assert sequence.slot is not None
@@ -261,26 +225,3 @@ class Scheduler:
         timings = sequence.timings(now, saved=self.cost.seconds(sequence.num_cached) if sequence.num_cached else 0.0)
         finish = Finish(reason=reason, usage=sequence.usage(), timings=timings, error=error)
         self._events.append((sequence, finish))
-
-
-def _slice(sequence: Sequence, num_rows: int, draft: tuple[int, ...] = ()) -> Slice:
-    """The next `num_rows` known tokens of `sequence`, and the draft behind them."""
-    assert sequence.slot is not None
-    start = sequence.num_computed
-    tokens = (*sequence.tokens[start : start + num_rows], *draft)
-    samples = num_rows == sequence.num_missing
-    return Slice(sequence, sequence.slot.id, start, tokens, len(draft), samples)
-
-
-def _share(sequences: list[Sequence], room: int) -> list[tuple[Sequence, int]]:
-    """Divide `room` rows: the shortest first, so that a short prompt overtakes a long one; but the oldest gets at
-    least a quarter, so that it never starves. `sequences` is oldest first."""
-    if not sequences:
-        return []
-    granted = {sequences[0].order: min(sequences[0].num_wanted, max(1, room // 4))}
-    room -= granted[sequences[0].order]
-    for sequence in sorted(sequences, key=lambda s: s.num_wanted):
-        more = min(sequence.num_wanted - granted.get(sequence.order, 0), room)
-        granted[sequence.order] = granted.get(sequence.order, 0) + more
-        room -= more
-    return [(sequence, granted[sequence.order]) for sequence in sequences]

@@ -45,6 +45,7 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.aside = path.with_name(f"{path.name}.damaged")
         self.num_damaged = 0
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
@@ -85,11 +86,11 @@ class Database:
         self.close()
         self.num_damaged += 1
         if self.path.lstat().st_ino == self._inode:
-            os.replace(self.path, f"{self.path}.damaged")
+            os.replace(self.path, self.aside)
             for journal in ("-wal", "-shm"):
                 with suppress(FileNotFoundError):
                     os.unlink(f"{self.path}{journal}")
-            log.warning("old answers: %s was damaged: set aside as %s.damaged", self.path, self.path.name)
+            log.warning("old answers: %s was damaged: set aside as %s", self.path, self.aside.name)
 
 
 def _prepare(database: sqlite3.Connection) -> None:
@@ -99,9 +100,14 @@ def _prepare(database: sqlite3.Connection) -> None:
     if version == 0:
         database.executescript(_SCHEMA)
     elif version != VERSION:
-        error = sqlite3.DatabaseError(f"version {version}")
-        error.sqlite_errorcode = sqlite3.SQLITE_NOTADB
-        raise error
+        raise not_ours(f"version {version}")
+
+
+def not_ours(why: str) -> sqlite3.Error:
+    """An error as sqlite itself would raise for a file that is none of ours."""
+    error = sqlite3.DatabaseError(why)
+    error.sqlite_errorcode = sqlite3.SQLITE_NOTADB
+    return error
 
 
 def code_of(error: Exception) -> int:

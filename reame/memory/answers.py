@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from attrs import asdict, define, frozen
 
-from reame.memory.answer_database import BUSY, NOT_OURS, Database, code_of
+from reame.memory.answer_database import BUSY, NOT_OURS, Database, code_of, not_ours
 from reame.memory.answer_format import Answer, pack, unpack
 from reame.memory.folders import namespace_tag
 from reame.memory.format import Damaged
@@ -101,26 +101,27 @@ class AnswerStore:
             return (self._safely(self._prune) if self.path.exists() else None) or 0
 
     def verify(self) -> tuple[int, int]:
-        """Read every answer and delete the damaged. How many are sound, and how many were not: all, when the database
-        itself is damaged."""
+        """Read every answer and delete the damaged. How many are sound, how many were not; a damaged database is one."""
         with self._turn:
-            before = self.stats()
+            before = self._num_corrupt()
             sound = (self._safely(self._verify) if self.path.exists() else None) or 0
-            return sound, max(self.stats().corrupt - before.corrupt, before.answers - sound)
+            return sound, self._num_corrupt() - before
 
     def stats(self) -> AnswerStats:
         """Reads one row."""
         with self._turn:
             there = self._safely(_held) if self.path.exists() else None
             answers, size = there or (0, 0)
-            counts = asdict(self._counts)
-            counts["corrupt"] += self._database.num_damaged
+            counts = asdict(self._counts) | {"corrupt": self._num_corrupt()}
             return AnswerStats(answers=answers, bytes=size, **counts)
 
     def close(self) -> None:
         """It opens again when it is used again."""
         with self._turn:
             self._database.close()
+
+    def _num_corrupt(self) -> int:
+        return self._counts.corrupt + self._database.num_damaged
 
     def _get(self, database: sqlite3.Connection, key: bytes) -> Answer | None:
         row = database.execute("SELECT body, used FROM answers WHERE key = ?", (key,)).fetchone()
@@ -161,7 +162,9 @@ class AnswerStore:
 
     def _verify(self, database: sqlite3.Connection) -> int:
         """How many are sound."""
-        database.execute("PRAGMA integrity_check(1)").fetchone()
+        (first_fault,) = database.execute("PRAGMA integrity_check(1)").fetchone()
+        if first_fault != "ok":
+            raise not_ours(first_fault)
         sound, bad = 0, []
         for key, body in database.execute("SELECT key, body FROM answers"):
             try:
@@ -189,15 +192,18 @@ class AnswerStore:
 
     def _delete(self, statement: str, *values: str) -> int:
         with self._turn:
+            self._database.aside.unlink(missing_ok=True)
             if not os.path.lexists(self.path):
                 return 0
             try:
                 database = self._database.open()
                 count = database.execute(statement, values).rowcount
             except sqlite3.Error as error:
-                if code_of(error) in NOT_OURS:
-                    self._database.set_aside()
-                raise OSError(f"{self.path}: {error}") from None
+                if code_of(error) not in NOT_OURS:
+                    raise OSError(f"{self.path}: {error}") from None
+                self._database.set_aside()  # what cannot be read must go as a whole
+                self._database.aside.unlink()
+                return 0
             with suppress(sqlite3.OperationalError):  # others are reading: what was deleted is overwritten already
                 database.execute("VACUUM")
                 database.execute("PRAGMA wal_checkpoint(TRUNCATE)")

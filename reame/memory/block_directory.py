@@ -113,11 +113,13 @@ def take_away(root: int, *folders: str) -> None:
     """Delete a folder with all in it; nobody finds it from the first moment on. OSError when that is refused."""
     with suppress(FileNotFoundError), opened(root, *folders[:-1]) as parent:
         os.rename(folders[-1], f"{GONE}{secrets.token_hex(8)}", src_dir_fd=parent, dst_dir_fd=root)
-    delete_gone(root)
+    if delete_gone(root) and delete_gone(root):
+        raise OSError("not all files could be deleted")
 
 
-def delete_gone(root: int) -> None:
-    """Delete what was taken out of the way; what resists is tried again by the next pruning."""
+def delete_gone(root: int) -> bool:
+    """Delete what was taken out of the way. Whether something resisted, such as the file of a writer in that moment."""
     for name in os.listdir(root):
         if name.startswith(GONE):
             shutil.rmtree(name, ignore_errors=True, dir_fd=root)
+    return any(name.startswith(GONE) for name in os.listdir(root))

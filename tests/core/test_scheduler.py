@@ -7,7 +7,8 @@ from making import LETTERS, held, names, play, request, rows, scheduler, told
 
 from reame.core.batch import Batch, Forget, Output, StepResult, Trim
 from reame.core.events import Finish, TokenLogprob
-from reame.core.scheduler import Scheduler, _share
+from reame.core.rows import _share
+from reame.core.scheduler import Scheduler
 from reame.core.sequence import Sequence
 from reame.errors import EngineError, RequestError
 
