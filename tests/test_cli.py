@@ -23,6 +23,7 @@ HEAVY = {"quart", "hypercorn", "llama_cpp", "numpy", "openai", "jinja2"}
 COMMANDS = {
     *("run", "serve", "pull", "list", "rm"),
     *("config", "config show", "config check", "config init"),
+    *("cache", "cache stats", "cache ls", "cache verify", "cache prune", "cache clear", "cache forget"),
 }
 
 

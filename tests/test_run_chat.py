@@ -20,7 +20,7 @@ from reame.core.events import Delta, Finish, Timings, Usage
 from reame.core.request import Chat
 from reame.engine.fake import FakeEngine
 from reame.errors import ConfigError, RequestError
-from reame.runtime.intake import ServedModel
+from reame.runtime.prompts import ServedModel
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from reame.api.exchange import Request
     from reame.config import Config
     from reame.core.request import Sampling
-    from reame.runtime.intake import Intake, ServedModel
+    from reame.runtime.intake import Intake
     from reame.runtime.metrics import Metrics
+    from reame.runtime.prompts import ServedModel
 
 LARGE_BODY = 1 << 16
 """Bytes above which a body is parsed in a thread: megabytes take long enough to hold up other people's streams."""

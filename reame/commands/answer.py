@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from reame.commands.screen import Screen
     from reame.config import Config
-    from reame.runtime.intake import Intake, ServedModel
+    from reame.runtime.intake import Intake
+    from reame.runtime.prompts import ServedModel
 
 Message = dict[str, str]
 """OpenAI's: role and content."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+NAME = "answers.sqlite"
+"""The database in the directory of the memory."""
 ROW_BYTES = 256
 """What a row costs beside its body: key, tag, numbers, and its entries in the indices."""
 KEPT = 0.9
@@ -101,7 +103,7 @@ class AnswerStore:
             return (self._safely(self._prune) if self.path.exists() else None) or 0
 
     def verify(self) -> tuple[int, int]:
-        """Read every answer and delete the damaged. How many are sound, how many were not; a damaged database is one."""
+        """Read every answer and delete the damaged. How many are sound; how many were not (a database: one)."""
         with self._turn:
             before = self._num_corrupt()
             sound = (self._safely(self._verify) if self.path.exists() else None) or 0

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from reame.memory.ledger import Ledger
 
+NAME = "blocks"
+"""The directory of blocks in that of the memory."""
 KEPT = 0.9
 """Share of the budget that a pruning leaves, so that not every write prunes."""
 STALE_S = 3600.0

@@ -117,6 +117,8 @@ class DecodeLoop:
     async def _take_in(self) -> bool:
         """Add the jobs and blocks that came. Waits when there is nothing to do: for blocks, if some are being read
         (that is short), else for a job. False: there never will be any more."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        await trio.lowlevel.checkpoint_if_cancelled()  # with work at hand nothing below waits
         if self._at_rest and self._num_loading:
             self._take_loaded(await self._loaded.receive())
         with suppress(trio.WouldBlock):
@@ -130,7 +132,7 @@ class DecodeLoop:
         except trio.WouldBlock:
             return True
         except trio.EndOfChannel:
-            return bool(self._live) or not self._at_rest
+            return bool(self._live or self._num_loading) or not self._at_rest
 
     def _take_loaded(self, loaded: Loaded) -> None:
         self._num_loading -= 1

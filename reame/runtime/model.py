@@ -20,8 +20,8 @@ from reame.engine.canary import check
 from reame.engine.llama import LlamaOptions
 from reame.errors import ModelError
 from reame.host.cpu import check_build, cpu_features, cpu_share, default_threads
-from reame.runtime.intake import ServedModel
 from reame.runtime.logs import event as log_event
+from reame.runtime.prompts import ServedModel
 
 if TYPE_CHECKING:
     from reame.config import Config

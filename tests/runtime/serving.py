@@ -22,6 +22,7 @@ from reame.runtime.decode import DecodeLoop
 from reame.runtime.intake import Intake
 from reame.runtime.metrics import Metrics
 from reame.runtime.model import new_scheduler, served_model
+from reame.runtime.recall import forgetful
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -152,10 +153,12 @@ def start(config: Config, nursery: trio.Nursery, *, thread: Caller | None = None
     )
     metrics = Metrics()
     intake = Intake(config, "fake", metrics)
-    loop = DecodeLoop(new_scheduler(config, engine), StepRunner(engine), thread or InlineThread(), intake.jobs, metrics)
+    memory = forgetful()
+    scheduler = new_scheduler(config, engine, memory.block_tokens)
+    loop = DecodeLoop(scheduler, StepRunner(engine), thread or InlineThread(), intake.jobs, memory, metrics)
     scope = trio.CancelScope()
     nursery.start_soon(partial(_run, loop, scope))
-    intake.opened(served_model(config, Path("fake.gguf"), "fake", engine), loop)
+    intake.opened(served_model(config, Path("fake.gguf"), "fake", engine), loop, memory)
     return Serving(engine, intake, loop, metrics, scope)
 
 

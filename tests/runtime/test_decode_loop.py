@@ -169,7 +169,8 @@ class TestTheEnd:
 class TestAudit:
     async def test_cells_that_are_not_as_believed_end_the_daemon(self, autojump_clock: trio.testing.MockClock) -> None:
         """Served right up to the planted fault; it is found when nobody runs any more."""
-        with pytest.RaisesGroup(pytest.RaisesExc(RuntimeError, match="not what the scheduler believes")):
+        believes = pytest.RaisesExc(RuntimeError, match="not what the scheduler believes")
+        with pytest.RaisesGroup(believes, flatten_subgroups=True):
             async with serving(config_of()) as up:
                 await up.answer(call_of(prompt_of(5, 3), max_tokens=3))
                 await up.idle()
@@ -182,7 +183,7 @@ class TestAudit:
         def broken(row: int, sampler: object) -> int:
             raise MemoryError
 
-        with pytest.RaisesGroup(MemoryError):
+        with pytest.RaisesGroup(MemoryError, flatten_subgroups=True):
             async with serving(config_of()) as up:
                 monkeypatch.setattr(up.engine, "sample", broken)
                 async with up.ask(call_of((1, 2))):

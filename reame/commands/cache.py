@@ -1,0 +1,83 @@
+"""`reame cache stats | ls | verify | prune | clear | forget`: what the memory has on disk, with or without a daemon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from reame.config_load import load_config
+
+if TYPE_CHECKING:
+    from reame.commands.cache_work import Kept
+
+File = Annotated[
+    Path | None,
+    Parameter(name=["--config", "-c"], help="The daemon's TOML file; without it, the one that `reame serve` reads."),
+]
+Sets = Annotated[
+    tuple[str, ...],
+    Parameter(name="--set", negative="", show_default=False, help="A single setting, such as --set memory.path=DIR."),
+]
+AsJson = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="For programs: JSON.")]
+Most = Annotated[int, Parameter(help="Lines at most; 0 = all.")]
+Key = Annotated[str, Parameter(help="The name of the API key, as in server.api_keys_file.")]
+
+
+def register(app: App) -> None:
+    """Add `cache` and its commands to the command line."""
+    cache = App(name="cache", help="Look after what is kept on disk: blocks of prefixes, and old answers.")
+    for command in (stats, ls, verify, prune, clear, forget):
+        cache.command(command)
+    app.command(cache)
+
+
+def stats(*, config: File = None, sets: Sets = (), as_json: AsJson = False) -> int:
+    """Show how much is kept, of how many models and keys, and how much may be. Reads the whole directory."""
+    from reame.commands import cache_work
+
+    cache_work.show_stats(_kept(config, sets), as_json=as_json)
+    return 0
+
+
+def ls(*, config: File = None, sets: Sets = (), most: Most = 50, as_json: AsJson = False) -> int:
+    """List the blocks, the last used first. With --json all of them, and the size and age as numbers."""
+    from reame.commands import cache_work
+
+    cache_work.show_entries(_kept(config, sets), most=most, as_json=as_json)
+    return 0
+
+
+def verify(*, config: File = None, sets: Sets = (), as_json: AsJson = False) -> int:
+    """Read everything and delete what is damaged. Exit status 1 when something was."""
+    from reame.commands import cache_work
+
+    return cache_work.verify(_kept(config, sets), as_json=as_json)
+
+
+def prune(*, config: File = None, sets: Sets = (), as_json: AsJson = False) -> int:
+    """Delete the least recently used until both budgets are kept, and what killed writers left."""
+    from reame.commands import cache_work
+
+    return cache_work.prune(_kept(config, sets), as_json=as_json)
+
+
+def clear(*, config: File = None, sets: Sets = (), as_json: AsJson = False) -> int:
+    """Delete everything. A daemon that runs goes on and keeps new things."""
+    from reame.commands import cache_work
+
+    return cache_work.clear(_kept(config, sets), as_json=as_json)
+
+
+def forget(*, key: Key, config: File = None, sets: Sets = (), as_json: AsJson = False) -> int:
+    """Delete what is kept of one API key. What a running daemon has in RAM of it goes with its restart."""
+    from reame.commands import cache_work
+
+    return cache_work.forget(_kept(config, sets), key, as_json=as_json)
+
+
+def _kept(path: Path | None, sets: tuple[str, ...]) -> Kept:
+    from reame.commands.cache_work import kept
+
+    return kept(load_config(path, sets=sets).config)
