@@ -11,9 +11,19 @@ import pytest
 from reame.catalog import resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 MODEL = "smollm2-135m"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What is remembered from one run of the suite to the next is nothing; and nobody's own memory is touched."""
+    directory = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REAME_CACHE", str(directory))
+        yield directory
 
 
 @pytest.fixture(scope="session")

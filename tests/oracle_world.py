@@ -80,7 +80,8 @@ class World:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         draw = self.random.randint
-        self.engine = StrictEngine(num_cells=draw(24, 80), num_seqs=draw(1, 8), max_rows=draw(6, 24))
+        most_cells = self.random.choice([36, 80])
+        self.engine = StrictEngine(num_cells=draw(24, most_cells), num_seqs=draw(1, 8), max_rows=draw(6, 24))
         self.limits = Limits(
             max_running=draw(1, min(5, self.engine.num_seqs)), max_rows=self.engine.max_rows, max_sampled=draw(5, 24),
             reserve=draw(1, 8), min_wait=draw(1, 6), min_chunk=draw(1, 4), min_garbage=draw(1, 40),
@@ -88,6 +89,7 @@ class World:
             step_seconds=self.random.choice([0.01, 0.05, 1.0]), prefill_seconds=self.random.choice([0.01, 0.1, 1.0]),
         )  # fmt: skip
         self.block_tokens = self.random.choice([0, 1, 2, 3, 5, 8])
+        self.disk_speed = self.random.choice([0.1, 0.7, 1.0])
         self.loads: list[Load] = []
         self.disk: dict[tuple[str, tuple[int, ...]], bytes] = {}
         self.scheduler = Scheduler(
@@ -183,7 +185,7 @@ class World:
         return work + (self.scheduler.admission.num_preempted + 1) * self.engine.num_cells
 
     def step(self) -> bool:
-        while self.loads and self.random.random() < 0.7:
+        while self.loads and self.random.random() < self.disk_speed:
             load = self.loads.pop(0)
             self.scheduler.loaded(load, self.read(load), 0.001)
         batch = self.scheduler.plan(self.steps)

@@ -20,7 +20,9 @@ _CODES = {
     500: "internal_error",
     503: "unavailable",
 }
-ENDPOINTS = "GET /v1/models, POST /v1/completions, POST /v1/chat/completions, GET /health, GET /metrics"
+ENDPOINTS = (
+    "GET /v1/models, POST /v1/completions, POST /v1/chat/completions, POST /v1/warm, GET /health, GET /metrics"
+)
 _MESSAGES = {
     404: f"There is nothing here. The endpoints are: {ENDPOINTS}.",
     405: "This endpoint does not know that method; the Allow header names those it knows.",

@@ -6,8 +6,10 @@ models' list is 503 like the rest, so that probes which look there wait as well.
 
 from __future__ import annotations
 
+import math
 import time
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import trio
 from attrs import frozen
@@ -20,7 +22,9 @@ from reame.api.replies import Head, Reply
 from reame.api.schema import Limits, Wanted
 from reame.api.schema_chat import read_chat
 from reame.api.schema_completion import read_completion
+from reame.api.schema_warm import WarmWanted, read_warm
 from reame.api.sse import HEADERS, EventStream
+from reame.api.warm import Warming
 from reame.errors import RequestError
 
 if TYPE_CHECKING:
@@ -29,11 +33,14 @@ if TYPE_CHECKING:
     from quart_trio import QuartTrio
 
     from reame.api.exchange import Request
+    from reame.api.sse import Lines, Replies
     from reame.config import Config
     from reame.core.request import Sampling
     from reame.runtime.intake import Intake
     from reame.runtime.metrics import Metrics
     from reame.runtime.prompts import ServedModel
+
+W = TypeVar("W", Wanted, WarmWanted)
 
 LARGE_BODY = 1 << 16
 """Bytes above which a body is parsed in a thread: megabytes take long enough to hold up other people's streams."""
@@ -57,6 +64,7 @@ class Routes:
         app.add_url_rule("/models/<path:name>", view_func=self.model, methods=["GET"])
         app.add_url_rule("/completions", view_func=self.completions, methods=["POST"])
         app.add_url_rule("/chat/completions", view_func=self.chat, methods=["POST"])
+        app.add_url_rule("/warm", view_func=self.warm, methods=["POST"])
         for path in ("/completion", "/infill"):
             app.add_url_rule(path, path, view_func=self.misnamed, methods=["GET", "POST"])
 
@@ -90,15 +98,26 @@ class Routes:
     async def chat(self) -> Response:
         return await self._answer(read_chat)
 
+    async def warm(self) -> Response:
+        wanted = await self._wanted(read_warm)
+        until = None if wanted.pin_s is None else math.ceil(time.time() + wanted.pin_s)
+        opened = self.intake.open(wanted.call, key=g.key, namespace=g.key)
+        pin = partial(self.intake.pin, namespace=g.key)
+        if wanted.stream:
+            replies = await cast("Request", request).held.enter_async_context(opened)
+            warming = Warming(replies, self._head(replies.request_id), pin, until=until)
+            return self._event_stream(warming, warming, replies.request_id)
+        async with opened as replies:
+            warming = Warming(replies, self._head(replies.request_id), pin, until=until)
+            async for index, event in warming:
+                warming.take(index, event)
+        return json_response(warming.whole(), headers={"X-Request-Id": replies.request_id})
+
     async def misnamed(self) -> Response:
         raise RequestError(f"This server does not have this endpoint. It has: {ENDPOINTS}.", status=404)
 
     async def _answer(self, read: Callable[[bytes, Limits], Wanted]) -> Response:
-        if request.mimetype != "application/json":
-            raise RequestError("Send the body as JSON, with the header `Content-Type: application/json`.", status=415)
-        raw: bytes = await request.get_data(cache=False, as_text=False, parse_form_data=False)
-        wanted = await self._read(read, raw)
-        self._check_model(wanted.model)
+        wanted = await self._wanted(read)
         if wanted.stream:
             return await self._stream(wanted)
         async with self.intake.open(wanted.call, key=g.key, namespace=g.key) as replies:
@@ -117,10 +136,22 @@ class Routes:
             num_choices=replies.num_choices,
             prompt_tokens=replies.prompt_tokens,
         )
-        body = EventStream(replies, chunks, keep_alive_s=self.config.server.keep_alive_s)
-        return Response(body, headers={**HEADERS, "X-Request-Id": replies.request_id})
+        return self._event_stream(replies, chunks, replies.request_id)
 
-    async def _read(self, read: Callable[[bytes, Limits], Wanted], raw: bytes) -> Wanted:
+    def _event_stream(self, replies: Replies, lines: Lines, request_id: str) -> Response:
+        body = EventStream(replies, lines, keep_alive_s=self.config.server.keep_alive_s)
+        return Response(body, headers={**HEADERS, "X-Request-Id": request_id})
+
+    async def _wanted(self, read: Callable[[bytes, Limits], W]) -> W:
+        """What the request's body asks for, which this model can do."""
+        if request.mimetype != "application/json":
+            raise RequestError("Send the body as JSON, with the header `Content-Type: application/json`.", status=415)
+        raw: bytes = await request.get_data(cache=False, as_text=False, parse_form_data=False)
+        wanted = await self._read(read, raw)
+        self._check_model(wanted.model)
+        return wanted
+
+    async def _read(self, read: Callable[[bytes, Limits], W], raw: bytes) -> W:
         model = self.intake.model
         limits = Limits(
             sampling=self.sampling,

@@ -18,7 +18,6 @@ from reame.errors import RequestError
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from reame.api.chunks import Chunks
     from reame.core.events import Event
 
 HEADERS = {
@@ -35,12 +34,21 @@ class Replies(Protocol):
     async def __anext__(self) -> tuple[int, Event]: ...
 
 
+class Lines(Protocol):
+    """What is said of each event, in whole lines, b"" for nothing; `is_over` once the end mark is said."""
+
+    def take(self, index: int, event: Event) -> bytes: ...
+
+    @property
+    def is_over(self) -> bool: ...
+
+
 class EventStream(ResponseBody):
     """Sends a comment after each `keep_alive_s` seconds without data. After an error event nothing more comes."""
 
-    def __init__(self, replies: Replies, chunks: Chunks, *, keep_alive_s: float) -> None:
+    def __init__(self, replies: Replies, lines: Lines, *, keep_alive_s: float) -> None:
         self._replies = replies
-        self._chunks = chunks
+        self._said = lines
         self._keep_alive_s = keep_alive_s
         self._over = False
 
@@ -74,6 +82,6 @@ class EventStream(ResponseBody):
         lines = b""
         while not lines:
             index, event = await self._replies.__anext__()
-            lines = self._chunks.take(index, event)
-        self._over = self._chunks.is_over
+            lines = self._said.take(index, event)
+        self._over = self._said.is_over
         return lines

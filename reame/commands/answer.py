@@ -128,6 +128,8 @@ def fills_context(finish: Finish, model: ServedModel) -> bool:
 def account(finish: Finish) -> str:
     """One line: tokens read and drawn, seconds and rates. Those of the prompt that were not computed are apart."""
     usage, timings = finish.usage, finish.timings
+    if finish.stored:
+        return f"(the answer of {usage.completion_tokens} tokens was known from before)"
     computed = usage.prompt_tokens - usage.cached_tokens
     cached = f" and {usage.cached_tokens} cached" if usage.cached_tokens else ""
     read = f"prompt: {computed} tokens{cached}, {_pace(computed, timings.prefill_ms)}"

@@ -58,6 +58,7 @@ class Admission:
         self.num_preempted = 0
         self._operations: list[Operation] = []
         self._loads: list[Load] = []
+        self._warm_already: list[Sequence] = []
         self._num_admitted = 0
 
     def take_operations(self) -> tuple[Operation, ...]:
@@ -68,20 +69,28 @@ class Admission:
         loads, self._loads = self._loads, []
         return loads
 
+    def take_warm_already(self) -> list[Sequence]:
+        """Sequences that only wanted their prompt computed and need no slot for it: somebody's cells have it all."""
+        warm, self._warm_already = self._warm_already, []
+        return warm
+
     def admit(self, now: float) -> None:
         """Let the waiting in, in turn, while there is a slot and room. One that does not fit holds up those behind it:
         nobody starves. One that waits for a prefix (single flight) holds up nobody. Background work gives way to any
         other: it enters when nobody else is there, and leaves its slot when somebody comes."""
         waiting = list(self.queue)
         if any(not sequence.request.background for sequence in waiting):
-            for sequence in [s for s in self.running if s.request.background]:
-                self._preempt(sequence)
+            for sequence in [s for s in reversed(self.running) if s.request.background]:
+                self._put_back(sequence)
         for sequence in waiting:
             if sequence.request.background and any(not s.request.background for s in (*waiting, *self.running)):
                 continue
             if len(self.running) == self.limits.max_running:
                 return
             source, length = self._longest_prefix(sequence)
+            if source and not sequence.request.max_tokens and length == len(sequence.tokens) - 1:
+                self._pass_over(sequence, source, now)
+                continue
             on_disk = self._on_disk(sequence, length)
             if self._longest_in_flight(sequence) >= max(length, on_disk) + self.limits.min_wait:
                 continue
@@ -133,11 +142,22 @@ class Admission:
         self.slots.retire(sequence.slot)
         sequence.slot, sequence.draft, sequence.loading, sequence.restoring = None, (), False, ()
 
+    def _pass_over(self, sequence: Sequence, source: Slot, now: float) -> None:
+        """All of the prompt that is to be computed is: a slot of its own could only push out a resident."""
+        self.slots.touch(source)
+        self.queue.take(sequence)
+        if not sequence.preempted:
+            sequence.num_cached, sequence.admitted = len(sequence.tokens) - 1, now
+        self._warm_already.append(sequence)
+
     def _preempt(self, sequence: Sequence) -> None:
+        self._put_back(sequence)
+        self.num_preempted += 1
+
+    def _put_back(self, sequence: Sequence) -> None:
         sequence.preempted = True
         self._vacate(sequence)
         self.queue.put_back(sequence)
-        self.num_preempted += 1
 
     @property
     def _num_unpromised(self) -> int:

@@ -11,12 +11,15 @@ if TYPE_CHECKING:
 
     from reame.core.sequence import Sequence
 
+Turn = tuple[str, bool]
+"""A key's name, and whether this is its background work."""
+
 
 class FairQueue:
     """Waiting sequences. The bound on their number is the intake's (`scheduler.queue`), not this one's."""
 
     def __init__(self) -> None:
-        self._by_key: dict[str, deque[Sequence]] = {}
+        self._by_key: dict[Turn, deque[Sequence]] = {}
         """Keys in the order of their next turn; only keys with somebody waiting."""
 
     def __len__(self) -> int:
@@ -28,26 +31,33 @@ class FairQueue:
         return (sequence for turn in rounds for sequence in turn if sequence is not None)
 
     def add(self, sequence: Sequence) -> None:
-        self._by_key.setdefault(sequence.request.key, deque()).append(sequence)
+        self._by_key.setdefault(_turn(sequence), deque()).append(sequence)
 
     def put_back(self, sequence: Sequence) -> None:
         """A preempted sequence: next of its key, and its key is next."""
-        key = sequence.request.key
+        key = _turn(sequence)
         waiting = self._by_key.pop(key, deque())
         waiting.appendleft(sequence)
         self._by_key = {key: waiting, **self._by_key}
 
     def take(self, sequence: Sequence) -> None:
         """`sequence` is served: its key's next turn comes after all others'."""
-        waiting = self._by_key.pop(sequence.request.key)
+        key = _turn(sequence)
+        waiting = self._by_key.pop(key)
         waiting.remove(sequence)
         if waiting:
-            self._by_key[sequence.request.key] = waiting
+            self._by_key[key] = waiting
 
     def discard(self, sequence: Sequence) -> None:
         """`sequence` gives up waiting; nobody's turn changes. Nothing happens if it does not wait."""
-        waiting = self._by_key.get(sequence.request.key, deque())
+        key = _turn(sequence)
+        waiting = self._by_key.get(key, deque())
         if sequence in waiting:
             waiting.remove(sequence)
             if not waiting:
-                del self._by_key[sequence.request.key]
+                del self._by_key[key]
+
+
+def _turn(sequence: Sequence) -> Turn:
+    """Background work takes no turn away from its key's other requests."""
+    return sequence.request.key, sequence.request.background

@@ -165,10 +165,10 @@ class Scheduler:
 
     def _finish_warmed(self, now: float) -> None:
         """Sequences that only wanted their prompt computed, and have it."""
-        for sequence in [s for s in self.running if not s.request.max_tokens]:
-            if sequence.num_missing == 1 and not sequence.waits_for_disk:
-                sequence.first_token = now
-                self._finish(sequence, "stop", now)
+        warm = [s for s in self.running if not (s.request.max_tokens or s.num_wanted or s.waits_for_disk)]
+        for sequence in (*warm, *self.admission.take_warm_already()):
+            sequence.first_token = now
+            self._finish(sequence, "stop", now)
 
     def _advance(self, part: Slice, output: Output, first_cell: int, now: float) -> None:
         sequence = part.sequence

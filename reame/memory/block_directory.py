@@ -9,6 +9,7 @@ import os
 import secrets
 import shutil
 import time
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -83,32 +84,43 @@ class BlockDirectory:
 
     def _prune(self, root: int, ledger: Ledger, *, room: int) -> Removed:
         delete_gone(root)
-        total = PAGE * remove_empty(root)
-        kept: list[Found] = []
+        found = []
         stale = time.time_ns() - int(STALE_S * 1e9)
-        for found in scan(root):
-            if found.is_temporary and found.mtime_ns < stale:
-                remove(root, found.place)
-                continue
-            total += found.charge
-            if not found.is_temporary:
-                kept.append(found)
-        removed = self._evict(root, kept, total, room=room) if total + room > self.budget_bytes else Removed()
+        for each in scan(root):
+            if each.is_temporary and each.mtime_ns < stale:
+                remove(root, each.place)
+            else:
+                found.append(each)
+        pages = PAGE * (1 + remove_empty(root))  # the ledger's own, and the folders'
+        held = pages + sum(each.charge for each in found)
+        removed, freed = Removed(), 0
+        if held + room > self.budget_bytes:
+            target = min(int(KEPT * self.budget_bytes), self.budget_bytes - room)
+            removed, freed = _evict(root, found, held - target)
+            self.num_evicted += removed.blocks
         ledger.known = True
-        ledger.bytes, ledger.blocks = total - removed.bytes, len(kept) - removed.blocks
+        ledger.bytes = held - freed
+        ledger.blocks = sum(not each.is_temporary for each in found) - removed.blocks
         return removed
 
-    def _evict(self, root: int, kept: list[Found], total: int, *, room: int) -> Removed:
-        """Delete the oldest until there is room. One that is gone already counts too: it no longer needs any."""
-        target = max(0, min(int(KEPT * self.budget_bytes), self.budget_bytes - room))
-        blocks = size = 0
-        for found in sorted(kept, key=lambda each: each.mtime_ns):
-            if total - size <= target:
-                break
-            remove(root, found.place)
-            blocks, size = blocks + 1, size + found.charge
-        self.num_evicted += blocks
-        return Removed(blocks=blocks, bytes=size)
+
+def _evict(root: int, found: list[Found], excess: int) -> tuple[Removed, int]:
+    """Delete the oldest blocks until so many bytes are free. What went, and the bytes with those of empty folders.
+
+    A file that is gone already counts as deleted: what others delete makes room too.
+    """
+    residents = Counter(each.place.folders for each in found)
+    blocks = size = freed = 0
+    for each in sorted((each for each in found if not each.is_temporary), key=lambda each: each.mtime_ns):
+        if freed >= excess:
+            break
+        remove(root, each.place)
+        blocks, size, freed = blocks + 1, size + each.charge, freed + each.charge
+        residents[each.place.folders] -= 1
+        if not residents[each.place.folders]:
+            freed += PAGE
+    remove_empty(root)
+    return Removed(blocks=blocks, bytes=size), freed
 
 
 def take_away(root: int, *folders: str) -> None:

@@ -117,7 +117,6 @@ class DecodeLoop:
     async def _take_in(self) -> bool:
         """Add the jobs and blocks that came. Waits when there is nothing to do: for blocks, if some are being read
         (that is short), else for a job. False: there never will be any more."""
-        await trio.lowlevel.checkpoint_if_cancelled()
         await trio.lowlevel.checkpoint_if_cancelled()  # with work at hand nothing below waits
         if self._at_rest and self._num_loading:
             self._take_loaded(await self._loaded.receive())

@@ -130,10 +130,13 @@ class Intake:
             if replies is not None:
                 replies.account(self._metrics, key)
 
-    async def pin(self, tokens: tuple[int, ...], *, namespace: str, until: float) -> None:
-        """Keep on disk what is computed of these tokens, now or later, until then (Unix time, seconds)."""
-        if self._memory is not None:
-            await self._memory.pin(Pin(tokens, self._own(namespace), until))
+    async def pin(self, tokens: tuple[int, ...], *, namespace: str, until: float) -> bool:
+        """Keep on disk what is computed of these tokens, now or later, until then (Unix time, seconds). False when
+        nothing is kept on disk here."""
+        if self._memory is None or not self._memory.block_tokens:
+            return False
+        await self._memory.pin(Pin(tokens, self._own(namespace), until))
+        return True
 
     def _own(self, namespace: str) -> str:
         """The namespace whose memory is used: with `memory.share` all, there is one for everybody."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reame.catalog import split_parts
+from reame.memory import answers, block_directory
 from reame.memory.answers import AnswerStore
 from reame.memory.block_store import BlockStore
 from reame.memory.fingerprint import fingerprint, model_digest
@@ -43,10 +44,10 @@ def open_memory(config: Config, path: Path, options: LlamaOptions) -> Memory:
     except OSError as error:
         log.warning("nothing is kept on disk: %s: %s (set memory.path)", error.filename or directory, error.strerror)
         return forgetful()
-    answers = AnswerStore(directory / "answers.sqlite", budget_bytes=config.memory.answers_mb << 20)
+    old = AnswerStore(directory / answers.NAME, budget_bytes=config.memory.answers_mb << 20)
     return Memory(
-        BlockStore(directory / "blocks", fingerprint=name, budget_bytes=config.memory.disk_mb << 20),
-        answers if config.memory.answers else None,
+        BlockStore(directory / block_directory.NAME, fingerprint=name, budget_bytes=config.memory.disk_mb << 20),
+        old if config.memory.answers else None,
         fingerprint=name,
         block_tokens=config.memory.block_tokens,
         salt=salt,

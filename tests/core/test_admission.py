@@ -267,3 +267,28 @@ class TestCompaction:
         assert operations[0] == Forget("a")
         assert [type(operation) for operation in operations[1:]] == [Compact]
         assert slots.num_fresh == 7
+
+    def test_more_garbage_than_held_cells_is_compacted_before_it_must_be(self) -> None:
+        loop = scheduler(min_garbage=4)
+        slots = loop.admission.slots
+        resident(slots, [9, 9, 9, 9])
+        wasted = resident(slots, [1, 2, 3])
+        slots.trim(wasted, 0)
+        assert admit(loop, request("a", "x", 1)) == []  # 3 cells of garbage: too few to bother
+        slots.trim(resident(slots, [1]), 0)
+        batch = loop.plan(0.0)  # 4, as many as are held
+        assert batch is not None
+        assert [type(operation) for operation in batch.operations] == [Compact]
+        assert (slots.num_garbage, slots.num_fresh) == (0, 96)
+
+    def test_when_cells_run_out_residents_make_room_for_the_next_while_too(self) -> None:
+        """16 cells: 6 + 7 in residents, 2 garbage, 1 fresh. 3 free ones are enough for now, but less than a quarter."""
+        loop = scheduler(num_cells=16)
+        slots = loop.admission.slots
+        resident(slots, [9] * 6)
+        resident(slots, [8] * 7)
+        slots.trim(resident(slots, [7, 7]), 0)
+        operations = admit(loop, request("a", "xyz", 1))
+        assert operations[0] == Trim(0, 0)
+        assert [type(operation) for operation in operations[1:]] == [Compact]
+        assert held(loop.admission)[1] == [8] * 7

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from making import LETTERS, held, names, play, request, rows, scheduler, told
 
 from reame.core.batch import Batch, Forget, Output, StepResult, Trim
 from reame.core.events import Finish, TokenLogprob
 from reame.core.rows import _share
-from reame.core.scheduler import Scheduler
 from reame.core.sequence import Sequence
 from reame.errors import EngineError, RequestError
+
+if TYPE_CHECKING:
+    from reame.core.scheduler import Scheduler
 
 
 def decoding(loop: Scheduler, *words: str, **drafts: tuple[int, ...]) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from reame.engine.base import Row
     from reame.engine.thread import Caller
+    from reame.runtime.memory import Memory
     from reame.runtime.replies import Replies
 
 T = TypeVar("T")
@@ -123,8 +124,7 @@ async def read(replies: Replies) -> Answer:
 
 def config_of(
     *, slots: int = 2, queue: int = 8, context: int = 200, cells: int = 0, residents: int = 2, rows: int = 16,
-    reserve: int = 512,
-    timeout_s: float = 600.0,
+    reserve: int = 512, timeout_s: float = 600.0,
 ) -> Config:  # fmt: skip
     return Config(
         engine=EngineConfig(slots=slots, residents=residents, context=context, cells=cells, batch_rows=rows),
@@ -133,11 +133,13 @@ def config_of(
 
 
 @asynccontextmanager
-async def serving(config: Config, *, thread: Caller | None = None) -> AsyncIterator[Serving]:
+async def serving(
+    config: Config, *, thread: Caller | None = None, memory: Memory | None = None
+) -> AsyncIterator[Serving]:
     """Serve until the block ends; then the loop must end by itself, with every cell accounted for."""
     with trio.fail_after(LONG):
         async with trio.open_nursery() as nursery:
-            up = start(config, nursery, thread=thread)
+            up = start(config, nursery, thread or InlineThread(), memory or forgetful())
             yield up
             up.intake.close()
     if not up.scope.cancelled_caught:
@@ -145,7 +147,7 @@ async def serving(config: Config, *, thread: Caller | None = None) -> AsyncItera
         assert (up.loop.scheduler.sequences(), slots.num_pinned) == ([], 0)
 
 
-def start(config: Config, nursery: trio.Nursery, *, thread: Caller | None = None) -> Serving:
+def start(config: Config, nursery: trio.Nursery, thread: Caller, memory: Memory) -> Serving:
     engine = CountingEngine(
         num_cells=config.engine.cells or 2 * config.engine.context,
         num_seqs=config.engine.slots + config.engine.residents,
@@ -153,9 +155,8 @@ def start(config: Config, nursery: trio.Nursery, *, thread: Caller | None = None
     )
     metrics = Metrics()
     intake = Intake(config, "fake", metrics)
-    memory = forgetful()
     scheduler = new_scheduler(config, engine, memory.block_tokens)
-    loop = DecodeLoop(scheduler, StepRunner(engine), thread or InlineThread(), intake.jobs, memory, metrics)
+    loop = DecodeLoop(scheduler, StepRunner(engine), thread, intake.jobs, memory, metrics)
     scope = trio.CancelScope()
     nursery.start_soon(partial(_run, loop, scope))
     intake.opened(served_model(config, Path("fake.gguf"), "fake", engine), loop, memory)

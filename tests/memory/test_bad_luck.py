@@ -1,0 +1,341 @@
+"""Whatever lies where a block should be, and whatever the disk says: a miss, a number, at most one line, no more."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import pickle
+import random
+import shutil
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from chains import FINGERPRINT, block_files, chain, file_of, new_store, payloads
+
+from reame.memory.format import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+LINE = chain(6)
+THIRD = LINE.blocks[2]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def truncate(file: Path, size: int) -> None:
+    os.truncate(file, size)
+
+
+def become_directory(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def become_dangling_link(file: Path) -> None:
+    file.unlink()
+    file.symlink_to(file.parent / "nothing")
+
+
+def become_link(file: Path) -> None:
+    """To a copy that would be accepted if links were followed."""
+    outside = file.parents[4] / "outside"
+    shutil.move(file, outside)
+    file.symlink_to(outside)
+
+
+def become_fifo(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def become_foreign(file: Path) -> None:
+    file.write_bytes(encode(THIRD, fingerprint=b"another model's "))
+
+
+def become_another_block(file: Path) -> None:
+    file.write_bytes(encode(LINE.blocks[3], fingerprint=FINGERPRINT))
+
+
+def become_pickle(file: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
+            return os.mkdir, (str(file.parents[4] / "pwned"),)
+
+    file.write_bytes(pickle.dumps(Trap()))
+
+
+FAULTS = {
+    "no bytes": lambda file: truncate(file, 0),
+    "10 bytes": lambda file: truncate(file, 10),
+    "header only": lambda file: truncate(file, 96),
+    "last byte missing": lambda file: truncate(file, file.stat().st_size - 1),
+    "bytes too many": lambda file: truncate(file, 5000),
+    "huge": lambda file: truncate(file, 1 << 40),
+    "a directory": become_directory,
+    "a dangling link": become_dangling_link,
+    "a link": become_link,
+    "a pipe": become_fifo,
+    "another model's": become_foreign,
+    "another block": become_another_block,
+    "a pickle": become_pickle,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_file_that_is_no_block_is_a_miss_and_goes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str
+) -> None:
+    """Public cases 12, 14 and 18."""
+    directory = tmp_path / "blocks"
+    store = new_store(directory)
+    LINE.store(store)
+    FAULTS[fault](file_of(directory, THIRD))
+    assert tuple(LINE.load(store)) == LINE.blocks[:2]
+    assert tuple(LINE.load(store)) == LINE.blocks[:2]
+    counts = store.stats()
+    assert counts.corrupt + counts.foreign == 1
+    assert counts.foreign == (fault == "another model's")
+    assert len(warnings(caplog)) == 1
+    assert LINE.store(store) == [True] * 6
+    assert tuple(LINE.load(store)) == LINE.blocks
+    assert {path.name for path in tmp_path.iterdir()} <= {"blocks", "outside"}
+
+
+def test_a_directory_with_something_in_it_stays_and_disturbs_nobody(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = new_store(tmp_path)
+    LINE.store(store)
+    file = file_of(tmp_path, THIRD)
+    become_directory(file)
+    (file / "mine.txt").write_text("keep")
+    assert tuple(LINE.load(store)) == LINE.blocks[:2]
+    assert LINE.store(store) == [True, True, False, True, True, True]
+    assert (file / "mine.txt").read_text() == "keep"
+    assert store.stats().dropped == 1
+    assert len(warnings(caplog)) == 1
+
+
+def test_a_folder_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    """Neither read through nor written through; a folder of ours takes its place."""
+    directory, outside = tmp_path / "blocks", tmp_path / "outside"
+    store = new_store(directory)
+    LINE.store(store)
+    for level in range(3):
+        folder = file_of(directory, THIRD).parents[level]
+        shutil.move(folder, outside)
+        folder.symlink_to(outside)
+        before = sorted(outside.rglob("*"))
+        assert THIRD not in LINE.load(store, first=2)
+        assert LINE.store(store) == [True] * 6
+        assert sorted(outside.rglob("*")) == before
+        assert not folder.is_symlink()
+        assert tuple(LINE.load(store)) == LINE.blocks
+        shutil.rmtree(outside)
+
+
+def test_what_is_none_of_ours_is_left_alone(tmp_path: Path) -> None:
+    """Public case 14, the last line."""
+    store = new_store(tmp_path)
+    LINE.store(store)
+    folder = file_of(tmp_path, THIRD).parent
+    others = [tmp_path / "README.txt", folder / "README.txt", folder.parent / "README.txt", folder / "x.kv"]
+    for other in others:
+        other.write_text("not ours")
+    store.prune()
+    assert tuple(LINE.load(store)) == LINE.blocks
+    assert all(other.read_text() == "not ours" for other in others)
+
+
+def test_any_wrong_byte_anywhere_is_a_miss(tmp_path: Path) -> None:
+    """At 200 places, each another value."""
+    chance = random.Random(3)
+    store = new_store(tmp_path)
+    LINE.store(store)
+    file = file_of(tmp_path, THIRD)
+    whole = file.read_bytes()
+    for number, place in enumerate(sorted(chance.sample(range(len(whole)), 200)), 1):
+        data = bytearray(whole)
+        data[place] ^= chance.randrange(1, 256)
+        file.write_bytes(data)
+        assert tuple(LINE.load(store)) == LINE.blocks[:2]
+        assert not file.exists()
+        counts = store.stats()
+        assert counts.corrupt + counts.foreign == number
+
+
+def test_files_that_somebody_deletes_meanwhile_are_misses(tmp_path: Path) -> None:
+    """Public case 16: whatever is loaded is right, whenever the files vanish and come back."""
+    store, other = new_store(tmp_path), new_store(tmp_path)
+    LINE.store(store)
+    done = threading.Event()
+
+    def delete() -> None:
+        chance = random.Random(4)
+        while not done.is_set():
+            files = block_files(tmp_path)
+            for file in chance.sample(files, k=min(3, len(files))):
+                file.unlink(missing_ok=True)
+            for model in tmp_path.glob("[0-9a-f]*"):
+                shutil.rmtree(model, ignore_errors=True)
+
+    thread = threading.Thread(target=delete)
+    thread.start()
+    lengths = set()
+    try:
+        for _ in range(300):
+            LINE.store(other)
+            found = LINE.load(store)
+            assert payloads(found) == payloads(LINE.blocks[: len(found)])
+            lengths.add(len(found))
+    finally:
+        done.set()
+        thread.join()
+    assert len(lengths) > 1
+    assert store.stats().corrupt == 0
+
+
+def test_a_disk_that_is_full_is_said_once_and_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, calls = Clock(), []
+    store = new_store(tmp_path, clock=clock)
+    assert LINE.store(store)[:1] == [True]
+    later = chain(4, seed=1)
+
+    def full(*args: object, **keywords: object) -> int:
+        calls.append(args)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        assert later.store(store) == [False] * 4
+        assert len(calls) == 1  # then it waits
+        clock.now += 31
+        assert later.store(store) == [False] * 4
+        assert len(calls) == 2
+    assert [line for line in warnings(caplog) if "No space left" in line] == warnings(caplog)
+    assert len(warnings(caplog)) == 1
+    assert tuple(LINE.load(store)) == LINE.blocks  # reading goes on
+    assert later.store(store) == [False] * 4
+    clock.now += 31
+    assert later.store(store) == [True] * 4
+    assert "works again" in warnings(caplog)[-1]
+    counts = store.stats()
+    assert (counts.dropped, counts.blocks) == (12, 10)
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_a_write_that_the_system_cuts_short_leaves_nothing(tmp_path: Path) -> None:
+    """A real one, half way through a file: the process may not write more than 600 bytes to one."""
+    program = """
+import resource, sys
+from pathlib import Path
+from chains import chain, new_store
+resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
+store = new_store(Path(sys.argv[1]))
+small, large = chain(2, payload=100), chain(2, seed=1, payload=1000)
+assert small.store(store) == [True, True]
+assert large.store(store) == [False, False]
+assert store.stats().dropped == 2
+assert large.load(store) == [] and tuple(small.load(store)) == small.blocks
+"""
+    environment = os.environ | {"PYTHONPATH": os.path.dirname(__file__)}
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, env=environment, timeout=60)
+    assert len(block_files(tmp_path)) == 2
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("where", ["file", "file/blocks", "file/blocks/deeper"])
+def test_a_file_where_the_directory_should_be(tmp_path: Path, caplog: pytest.LogCaptureFixture, where: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    store = new_store(tmp_path / where)
+    assert LINE.load(store) == []
+    assert LINE.has(store) == 0
+    assert LINE.store(store) == [False] * 6
+    store.touch(LINE.keys, namespace="")
+    store.prune()
+    counts = store.stats()
+    assert (counts.dropped, counts.misses, counts.corrupt, counts.blocks) == (6, 6, 0, 0)
+    assert len(warnings(caplog)) == 1
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_disk_that_may_only_be_read_still_serves_what_it_has(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the system calls of such a disk answer; rights would not stop a test that runs as root."""
+    LINE.store(new_store(tmp_path))
+    system_open = os.open
+
+    def refuse(*args: object, **keywords: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    def only_reading(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            refuse()
+        return system_open(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", only_reading)
+    for name in ("mkdir", "unlink", "rename", "utime", "rmdir"):
+        monkeypatch.setattr(os, name, refuse)
+    store = new_store(tmp_path)
+    assert tuple(LINE.load(store)) == LINE.blocks
+    store.touch(LINE.keys, namespace="")
+    store.prune()
+    assert chain(2, seed=1).store(store) == [False, False]
+    assert len(warnings(caplog)) == 1
+    assert "Read-only file system" in warnings(caplog)[0]
+
+
+@pytest.mark.parametrize(
+    ("code", "stays"), [(errno.EACCES, False), (errno.EIO, True), (errno.EMFILE, True)], ids=["EACCES", "EIO", "EMFILE"]
+)
+def test_a_file_that_cannot_be_read_is_a_miss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, stays: bool
+) -> None:
+    """It is deleted only when the fault lies with the file, not with the process or the disk."""
+    store = new_store(tmp_path)
+    LINE.store(store)
+    system_open = os.open
+
+    def refuse(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if path == f"{THIRD.key.hex()}.kv":
+            raise OSError(code, os.strerror(code))
+        return system_open(path, flags, mode, dir_fd=dir_fd)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        assert tuple(LINE.load(store)) == LINE.blocks[:2]
+    assert store.stats().corrupt == 1
+    assert len(LINE.load(store)) == (6 if stays else 2)
+
+
+def test_no_more_file_descriptors_than_before(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    LINE.store(store)
+    before = len(os.listdir("/proc/self/fd"))
+    for fault in FAULTS.values():
+        fault(file_of(tmp_path, THIRD))
+        LINE.load(store)
+        LINE.store(store)
+        (tmp_path.parent / "outside").unlink(missing_ok=True)
+    store.prune()
+    store.stats()
+    assert len(os.listdir("/proc/self/fd")) == before
