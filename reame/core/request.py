@@ -28,6 +28,12 @@ class Sampling:
     seed: int | None = None
     logit_bias: tuple[tuple[int, float], ...] = ()
 
+    @property
+    def is_plain_greedy(self) -> bool:
+        """The likeliest token, whatever came before."""
+        penalised = self.repeat_penalty != 1 or self.presence_penalty or self.frequency_penalty
+        return self.temperature <= 0 and not self.logit_bias and not penalised
+
 
 @frozen(kw_only=True)
 class Chat:

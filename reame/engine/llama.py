@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+_GREEDY = object()
+"""The sampler of whoever wants the likeliest token and nothing else: a chain would first copy the whole row."""
+
+
 @frozen(kw_only=True)
 class LlamaOptions:
     """How to load. `num_cells` KV cells for `num_seqs` sequence ids; `max_rows` rows a step, of which at most
@@ -68,6 +72,7 @@ class LlamaEngine:
         vocab = self._library.llama_model_get_vocab(self._model)
         self.vocabulary = LlamaVocabulary(self._library, vocab)
         self.info = _model_info(self._library, self._model, vocab, self.vocabulary)
+        self._logits_row = ctypes.c_float * self.info.vocab_size
         self.num_cells: int = self._library.llama_n_ctx(self._context)
         self.num_seqs, self.max_rows = options.num_seqs, options.max_rows
         self._garbage, self._scratch = options.num_seqs, options.num_seqs + 1
@@ -119,14 +124,19 @@ class LlamaEngine:
             raise EngineError(f"llama.cpp could not compute a batch of {len(rows)} rows: {why}")
 
     def new_sampler(self, sampling: Sampling, prompt: Sequence[int]) -> Any:
+        if sampling.is_plain_greedy:
+            return _GREEDY
         return build_chain(
             self._library, sampling, prompt, vocab_size=self.info.vocab_size, context=self.num_cells
         )
 
     def free_sampler(self, sampler: Any) -> None:
-        self._library.llama_sampler_free(sampler)
+        if sampler is not _GREEDY:
+            self._library.llama_sampler_free(sampler)
 
     def sample(self, row: int, sampler: Any) -> int:
+        if sampler is _GREEDY:
+            return int(self._logits(row).argmax())
         return int(self._library.llama_sampler_sample(sampler, self._context, row))
 
     def logprobs(self, row: int, token: int, top: int) -> tuple[float, tuple[tuple[int, float], ...]]:
@@ -161,7 +171,8 @@ class LlamaEngine:
     def _logits(self, row: int) -> np.ndarray[Any, np.dtype[np.float32]]:
         """A view into llama.cpp's own buffer; gone with the next decode."""
         pointer = self._library.llama_get_logits_ith(self._context, row)
-        return np.ctypeslib.as_array(pointer, (self.info.vocab_size,))
+        values: Any = self._logits_row.from_address(ctypes.addressof(pointer.contents))
+        return np.frombuffer(values, np.float32)
 
     def _load_model(self, path: Path, options: LlamaOptions, on_progress: Callable[[float], bool]) -> Any:
         library = self._library

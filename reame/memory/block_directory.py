@@ -5,6 +5,7 @@ Several processes may do all of this at once: what vanishes under one's hands wa
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -27,6 +28,8 @@ NAME = "blocks"
 """The directory of blocks in that of the memory."""
 KEPT = 0.9
 """Share of the budget that a pruning leaves, so that not every write prunes."""
+SPARE = 256 << 20
+"""Bytes of the disk, or a twentieth of a small one, that are left to others: blocks go before the disk is full."""
 STALE_S = 3600.0
 """A temporary file this old was left by a writer that was killed."""
 GONE = "gone-"
@@ -52,35 +55,44 @@ class BlockDirectory:
     def prune(self) -> Removed:
         """Count all, delete what killed writers left, and when the budget is passed the least recently used.
 
-        Reads the whole directory: half a second for 100,000 blocks. OSError when the directory cannot be worked on.
+        Reads the whole directory: a second for 100,000 blocks. OSError when the directory cannot be worked on.
         """
         with suppress(FileNotFoundError), opened(self.path) as root, ledgers.locked(root) as ledger:
             return self._prune(root, ledger, room=0)
         return Removed()
 
-    def take_room(self, root: int, size: int, blocks: int = 1) -> bool:
-        """Whether the budget has room for `size` more bytes, which are then counted. Prunes when it must.
+    def take_room(self, root: int, size: int) -> bool:
+        """Whether the budget has room for a block of `size` bytes, which is then counted. Prunes when it must.
 
-        BlockingIOError when another process holds the ledger for seconds; OSError when there can be none.
+        BlockingIOError when another process holds the ledger for seconds; OSError when there can be none, or when the
+        disk is full of other things.
         """
         with ledgers.locked(root) as ledger:
-            if not ledger.known or ledger.bytes + size > self.budget_bytes:
+            if not ledger.known or ledger.bytes + size > self._limit(root, ledger.bytes):
                 self._prune(root, ledger, room=size)
             if ledger.bytes + size > self.budget_bytes:
                 return False
-            ledger.add(size, blocks)
+            if ledger.bytes + size > self._limit(root, ledger.bytes):
+                raise OSError(errno.ENOSPC, "too little room is left on the disk")
+            ledger.add(size, 1)
             return True
 
-    def give_back(self, root: int, size: int, blocks: int = 1) -> None:
-        """Room that was taken is not used after all."""
+    def count(self, root: int, size: int, blocks: int) -> None:
+        """So many bytes more, or fewer, are held than was thought."""
         with suppress(OSError), ledgers.locked(root) as ledger:
-            ledger.add(-size, -blocks)
+            ledger.add(size, blocks)
 
     def glance(self) -> Ledger:
         """What the directory holds, as far as anybody has counted; no scan."""
         with suppress(OSError), opened(self.path) as root:
             return ledgers.glance(root)
         return ledgers.Ledger()
+
+    def _limit(self, root: int, held: int) -> int:
+        """What may be held now that `held` bytes are: the budget, or less where the disk has less."""
+        disk = os.fstatvfs(root)
+        spare = min(SPARE, disk.f_blocks * disk.f_frsize // 20)
+        return max(0, min(self.budget_bytes, held + disk.f_bavail * disk.f_frsize - spare))
 
     def _prune(self, root: int, ledger: Ledger, *, room: int) -> Removed:
         delete_gone(root)
@@ -94,8 +106,9 @@ class BlockDirectory:
         pages = PAGE * (1 + remove_empty(root))  # the ledger's own, and the folders'
         held = pages + sum(each.charge for each in found)
         removed, freed = Removed(), 0
-        if held + room > self.budget_bytes:
-            target = min(int(KEPT * self.budget_bytes), self.budget_bytes - room)
+        limit = self._limit(root, held)
+        if held + room > limit:
+            target = min(int(KEPT * limit), limit - room)
             removed, freed = _evict(root, found, held - target)
             self.num_evicted += removed.blocks
         ledger.known = True

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import stat
-import threading
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from attrs import asdict, define, frozen
+from attrs import frozen
 
 from reame.memory.ages import STEP_NS, age_for, make_younger, set_age
+from reame.memory.block_counts import BlockCounts
 from reame.memory.block_directory import BlockDirectory, Removed
 from reame.memory.folders import (
     PAGE,
@@ -41,34 +41,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from reame.core.blocks import Block
+    from reame.memory.block_counts import BlockStats
 
 
-@frozen(kw_only=True)
-class BlockStats:
-    """`blocks` and `bytes` are on disk now, all models and processes together. The others count blocks since the start:
-    read, asked for and not had, found damaged or of another model, not written for want of room or of a working disk,
-    evicted by this process, written.
-    """
-
-    blocks: int
-    bytes: int
-    hits: int
-    misses: int
-    corrupt: int
-    foreign: int
-    dropped: int
-    evicted: int
-    stored: int
-
-
-@define
-class _Counts:
-    hits: int = 0
-    misses: int = 0
-    corrupt: int = 0
-    foreign: int = 0
-    dropped: int = 0
-    stored: int = 0
+ATTEMPTS = 5
+"""To write a block while other processes remove the folders that they find empty."""
 
 
 @frozen
@@ -98,8 +75,7 @@ class BlockStore:
         self.directory = BlockDirectory(directory, budget_bytes=budget_bytes)
         self._fingerprint = fingerprint
         self._model = fingerprint.hex()[:16]
-        self._counts = _Counts()
-        self._counting = threading.Lock()
+        self._counts = BlockCounts()
         self._outage = Outage(f"blocks on disk ({directory})", clock)
         self._damage = Seldom(clock)
         self._oversize = Seldom(clock)
@@ -121,7 +97,7 @@ class BlockStore:
                 if block is None:
                     break
                 blocks.append(block)
-        self._count(hits=len(blocks), misses=max(0, len(keys) - first - len(blocks)))
+        self._counts.add(hits=len(blocks), misses=max(0, len(keys) - first - len(blocks)))
         if blocks and first:
             self.touch(keys[:first], namespace=namespace)
         return blocks
@@ -132,7 +108,7 @@ class BlockStore:
         for depth, key in enumerate(keys):
             try:
                 facts = os.stat(self.directory.path / str(self._place(key, tag)), follow_symlinks=False)
-            except (OSError, ValueError):
+            except OSError:
                 return depth
             if not stat.S_ISREG(facts.st_mode) or facts.st_size < SMALLEST:
                 return depth
@@ -145,7 +121,7 @@ class BlockStore:
         """
         done = not self._outage.holds() and self._try_to_store(block, namespace, until, element_bytes)
         if not done:
-            self._count(dropped=1)
+            self._counts.add(dropped=1)
         return done
 
     def touch(self, keys: Sequence[bytes], *, namespace: str, until: float | None = None) -> None:
@@ -159,7 +135,7 @@ class BlockStore:
 
     def prune(self) -> Removed:
         """Bring the directory within its budget, whoever filled it. For the background, at the start and now and then:
-        half a second for 100,000 blocks."""
+        a second for 100,000 blocks."""
         try:
             return self.directory.prune()
         except OSError:
@@ -168,17 +144,10 @@ class BlockStore:
     def stats(self) -> BlockStats:
         """Opens one small file."""
         usage = self.directory.glance()
-        with self._counting:
-            counts = asdict(self._counts)
-        return BlockStats(blocks=usage.blocks, bytes=usage.bytes, evicted=self.directory.num_evicted, **counts)
+        return self._counts.stats(blocks=usage.blocks, bytes=usage.bytes, evicted=self.directory.num_evicted)
 
     def _place(self, key: bytes, tag: str) -> Place:
         return place_of(key, model=self._model, namespace=tag)
-
-    def _count(self, **numbers: int) -> None:
-        with self._counting:
-            for name, number in numbers.items():
-                setattr(self._counts, name, getattr(self._counts, name) + number)
 
     def _load(self, root: int, place: Place, wanted: Wanted, mtime_ns: int) -> Block | None:
         try:
@@ -201,7 +170,7 @@ class BlockStore:
 
     def _refuse(self, root: int, place: Place, error: Damaged | OSError) -> None:
         """Count a file that is no good, and delete it unless the fault may lie elsewhere."""
-        self._count(**{"foreign" if isinstance(error, Foreign) else "corrupt": 1})
+        self._counts.add(**{"foreign" if isinstance(error, Foreign) else "corrupt": 1})
         if isinstance(error, (Damaged, Unusable, PermissionError)):
             remove(root, place)
         self._damage.warn(
@@ -209,20 +178,20 @@ class BlockStore:
         )
 
     def _try_to_store(self, block: Block, namespace: str, until: float | None, element_bytes: int) -> bool:
-        for last in (False, True):
+        why: object = None
+        for _ in range(ATTEMPTS):
             try:
                 done = self._store(block, namespace, until, element_bytes)
             except (BlockingIOError, Unusable):
                 return False
-            except FileNotFoundError as error:  # another process has removed a folder under our hands
-                if last:
-                    self._outage.begin(error.strerror)
             except OSError as error:
-                self._outage.begin(error.strerror or error)
-                return False
+                why = error.strerror or error
+                if not isinstance(error, FileNotFoundError):
+                    break
             else:
                 self._outage.end()
                 return done
+        self._outage.begin(why)
         return False
 
     def _store(self, block: Block, namespace: str, until: float | None, element_bytes: int) -> bool:
@@ -249,9 +218,9 @@ class BlockStore:
             with opened(root, *place.folders) as folder:
                 write_new(folder, place.name, data, mtime_ns=mtime)
         except BaseException:
-            self.directory.give_back(root, size)
+            self.directory.count(root, -size, -1)
             raise
         if made:
-            self.directory.give_back(root, -made * PAGE, blocks=0)
-        self._count(stored=1)
+            self.directory.count(root, made * PAGE, 0)
+        self._counts.add(stored=1)
         return True

@@ -9,9 +9,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import struct
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from attrs import define
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 FILE = "usage"
 PATIENCE_S = 2.0
-"""A scan of 100,000 files by another process takes half a second."""
+"""A scan of 100,000 files by another process takes a second."""
 _PAUSE_S = 0.005
 _RECORD = struct.Struct("<QQQ")
 
@@ -47,17 +48,17 @@ def locked(root: int) -> Iterator[Ledger]:
 
     BlockingIOError when another process holds it for longer than `PATIENCE_S`; OSError when it cannot be kept.
     """
-    file = os.open(FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600, dir_fd=root)
+    file = _open(root)
     try:
         _lock(file)
         ledger = _parse(os.pread(file, _RECORD.size, 0))
-        before = (ledger.known, ledger.bytes, ledger.blocks)
+        before = (ledger.bytes, ledger.blocks)
         try:
             yield ledger
         finally:
-            if (ledger.known, ledger.bytes, ledger.blocks) != before:
-                numbers = struct.pack("<QQ", ledger.bytes, ledger.blocks) if ledger.known else bytes(16)
-                os.pwrite(file, numbers + struct.pack("<Q", xxh3_64_intdigest(numbers) ^ (not ledger.known)), 0)
+            if ledger.known and (ledger.bytes, ledger.blocks) != before:
+                numbers = struct.pack("<QQ", ledger.bytes, ledger.blocks)
+                os.pwrite(file, numbers + struct.pack("<Q", xxh3_64_intdigest(numbers)), 0)
     finally:
         os.close(file)
 
@@ -74,6 +75,17 @@ def glance(root: int) -> Ledger:
         return Ledger()
     finally:
         os.close(file)
+
+
+def _open(root: int) -> int:
+    """The file, made anew when something else has its name."""
+    with suppress(FileNotFoundError):
+        kind = os.stat(FILE, dir_fd=root, follow_symlinks=False).st_mode
+        if stat.S_ISDIR(kind):
+            os.rmdir(FILE, dir_fd=root)
+        elif not stat.S_ISREG(kind):
+            os.unlink(FILE, dir_fd=root)
+    return os.open(FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600, dir_fd=root)
 
 
 def _parse(data: bytes) -> Ledger:

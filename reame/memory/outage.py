@@ -38,7 +38,7 @@ class Outage:
     def end(self) -> None:
         """It worked."""
         if self._since is not None:
-            log.warning("%s: works again after %.0f s", self._what, self._clock() - self._since)
+            log.info("%s: works again after %.0f s", self._what, self._clock() - self._since)
             self._since = None
 
 

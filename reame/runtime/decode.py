@@ -74,11 +74,11 @@ class DecodeLoop:
         self._memory = memory
         self._metrics = metrics
         self._num_loading = 0
+        metrics.watch_loop(scheduler)
         self._send_loaded, self._loaded = trio.open_memory_channel[Loaded](scheduler.limits.max_running)
         self._live: dict[Sequence, Job] = {}
         self._stop_error: RequestError | None = None
         self._at_rest = True
-        self._num_preempted = 0
 
     async def run(self) -> None:
         async with trio.open_nursery() as readers:
@@ -174,21 +174,14 @@ class DecodeLoop:
         self._live.pop(sequence).reply.close()
 
     def _count(self, batch: Batch, result: StepResult) -> None:
-        metrics, slots = self._metrics, self.scheduler.admission.slots
-        metrics.steps.inc()
+        """What a step adds; the rest is read off when somebody looks (`Metrics.watch_loop`)."""
+        metrics = self._metrics
         metrics.rows.inc(batch.num_rows)
         metrics.step_seconds.observe(result.seconds)
         metrics.generated_tokens.inc(sum(len(output.tokens) for output in result.outputs))
         if result.error:
             metrics.step_errors.inc()
             log.error("step failed: %s", result.error)
-        num_preempted = self.scheduler.admission.num_preempted
-        metrics.preemptions.inc(num_preempted - self._num_preempted)
-        self._num_preempted = num_preempted
-        metrics.running.set(len(self.scheduler.running))
-        metrics.waiting.set(len(self.scheduler.waiting()))
-        metrics.cells_free.set(slots.num_free)
-        metrics.cells_running.set(slots.num_pinned)
 
     async def _audit(self) -> None:
         """Nothing to do: nobody may be waiting, and the engine's cells must be those of the scheduler's mirror."""

@@ -1,7 +1,7 @@
 """The way in: is there room, is the model ready, what tokens is this; then the decode loop has it.
 
 Owner of the daemon's status and of the count of open sequences. Bound: `engine.slots + scheduler.queue` sequences; the
-next one gets 429 at once.
+next one gets 429 at once. Prompts to be warmed are let in only while less than half of that is taken.
 """
 
 from __future__ import annotations
@@ -111,8 +111,7 @@ class Intake:
         """
         model = self._ready_model()
         namespace = self._own(namespace)
-        num_choices = len(call.prompts) * call.n
-        self._take_room(num_choices)
+        num_choices = self._take_room(call)
         send, receive = trio.open_memory_channel(REPLY_EVENTS * num_choices)
         replies = None
         try:
@@ -149,16 +148,21 @@ class Intake:
             )
         return self.model
 
-    def _take_room(self, num_choices: int) -> None:
-        if num_choices > self._capacity:
+    def _take_room(self, call: Call) -> int:
+        """The places taken. What is only warmed fills half of them at most, so that it never turns others away."""
+        number = len(call.prompts) * call.n
+        room = max(1, self._capacity // 2) if call.warm else self._capacity
+        if number > room:
+            half = "half of " if call.warm else ""
             raise RequestError(
-                f"{num_choices} choices in one request; this server takes {self._capacity} (engine.slots + "
-                "scheduler.queue) at once",
-                param="n",
+                f"{number} {'prompts' if call.warm else 'choices'} in one request; this server takes {room} ({half}"
+                "engine.slots + scheduler.queue) at once",
+                param="prompt" if call.warm else "n",
             )
-        if self._num_open + num_choices > self._capacity:
+        if self._num_open + number > room:
             raise self._full()
-        self._num_open += num_choices
+        self._num_open += number
+        return number
 
     async def _recall(
         self, call: Call, requests: list[Request], replies: Replies, reply: trio.MemorySendChannel[tuple[int, Event]]

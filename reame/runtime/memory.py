@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from reame.core.request import Request
     from reame.memory.answer_format import Answer
     from reame.memory.answers import AnswerStats, AnswerStore
-    from reame.memory.block_store import BlockStats, BlockStore
+    from reame.memory.block_counts import BlockStats
+    from reame.memory.block_store import BlockStore
 
 T = TypeVar("T")
 
@@ -133,7 +134,8 @@ class Memory:
             await self._try(partial(self._store.touch, keys, namespace=pin.namespace, until=pin.until), None)
 
     def _pinned_until(self, namespace: str, tokens: tuple[int, ...]) -> float | None:
-        ends = [p.until for p in self._pins if p.namespace == namespace and p.tokens[: len(tokens)] == tokens]
+        pins = tuple(self._pins)  # at once: this is an I/O thread, and others come meanwhile
+        ends = [p.until for p in pins if p.namespace == namespace and p.tokens[: len(tokens)] == tokens]
         return max(ends, default=None)
 
     def _put_off(self, size: int, job: Callable[[], object]) -> bool:

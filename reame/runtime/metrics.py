@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from reame.core.scheduler import Scheduler
     from reame.runtime.memory import Memory
 
 
@@ -26,21 +27,13 @@ class Metrics:
         def counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
             return Counter(f"reame_{name}", text, labels, registry=self.registry)
 
-        def gauge(name: str, text: str) -> Gauge:
-            return Gauge(f"reame_{name}", text, registry=self.registry)
 
         self.requests = counter("requests", "Requests that ended, by outcome.", ("outcome",))
         self.prompt_tokens = counter("prompt_tokens", "Tokens of all prompts, cached ones included.")
         self.cached_tokens = counter("cached_tokens", "Of these, tokens that were not computed for the request.")
         self.generated_tokens = counter("generated_tokens", "Tokens drawn.")
         self.rows = counter("rows", "Rows computed: prompt tokens, generated tokens and drafts.")
-        self.steps = counter("steps", "Steps of the decode loop.")
         self.step_errors = counter("step_errors", "Steps that failed inside llama.cpp.")
-        self.preemptions = counter("preemptions", "Sequences put back into the queue for want of cells.")
-        self.running = gauge("running_sequences", "Sequences being computed.")
-        self.waiting = gauge("waiting_sequences", "Sequences in the queue.")
-        self.cells_free = gauge("cells_free", "KV cells that hold nothing.")
-        self.cells_running = gauge("cells_running", "KV cells held by running sequences.")
         self.step_seconds = Histogram(
             "reame_step_seconds",
             "Duration of a step.",
@@ -54,6 +47,10 @@ class Metrics:
             registry=self.registry,
         )
 
+    def watch_loop(self, scheduler: Scheduler) -> None:
+        """Show what the scheduler has; it is asked at each scrape."""
+        self.registry.register(SchedulerCollector(scheduler))
+
     def watch(self, memory: Memory) -> None:
         """Show what the memory on disk counts; it is asked at each scrape."""
         self.registry.register(MemoryCollector(memory))
@@ -61,6 +58,25 @@ class Metrics:
     def render(self) -> bytes:
         """The text exposition format; independent of the locale."""
         return generate_latest(self.registry)
+
+
+class SchedulerCollector(Collector):
+    """What can be read off the scheduler at any time."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        scheduler, slots = self._scheduler, self._scheduler.admission.slots
+        yield GaugeMetricFamily("reame_running_sequences", "Being computed.", value=len(scheduler.running))
+        yield GaugeMetricFamily("reame_waiting_sequences", "In the queue.", value=len(scheduler.waiting()))
+        yield GaugeMetricFamily("reame_cells_free", "KV cells, empty or garbage.", value=slots.num_free)
+        yield GaugeMetricFamily("reame_cells_running", "KV cells of running sequences.", value=slots.num_pinned)
+        preempted = scheduler.admission.num_preempted
+        yield CounterMetricFamily("reame_preemptions", "Sequences put back for want of cells.", value=preempted)
 
 
 class MemoryCollector(Collector):

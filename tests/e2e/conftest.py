@@ -1,4 +1,5 @@
-"""Daemons for the whole-program tests. They share one cache: the canary is tried once, for real."""
+"""Daemons for the whole-program tests. They share the suite's cache, so that a model's canary is tried once, for real;
+what a daemon remembers on disk is its own."""
 
 from __future__ import annotations
 
@@ -16,19 +17,25 @@ if TYPE_CHECKING:
 
 
 class Launch(Protocol):
-    """Starts a daemon on the real small model; tables of its config as keywords."""
+    """Starts a daemon on the real small model; tables of its config as keywords, additions to its environment first.
+
+    Old answers are not given again, unless `memory` says so: the tests want them computed.
+    """
 
     def __call__(self, environ: Mapping[str, str] = ..., /, **tables: dict[str, object]) -> DaemonProcess: ...
 
 
 @pytest.fixture(scope="session")
-def launch(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Launch:
-    folder = tmp_path_factory.mktemp("daemons")
-    cache = {"REAME_CACHE": str(folder / "cache")}
-
-    def start(environ: Mapping[str, str] = cache, /, **tables: dict[str, object]) -> DaemonProcess:
-        model = {"path": str(model_path)} | tables.get("model", {})
-        return DaemonProcess(folder, tables | {"model": model}, cache | dict(environ))
+def launch(model_path: Path, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Launch:
+    def start(environ: Mapping[str, str] | None = None, /, **tables: dict[str, object]) -> DaemonProcess:
+        folder = tmp_path_factory.mktemp("daemon")
+        defaults: dict[str, dict[str, object]] = {
+            "model": {"path": str(model_path)},
+            "memory": {"path": str(folder / "memory"), "answers": False},
+        }
+        for name, table in defaults.items():
+            tables[name] = table | tables.get(name, {})
+        return DaemonProcess(folder, tables, {"REAME_CACHE": str(cache)} | dict(environ or {}))
 
     return start
 

@@ -72,15 +72,7 @@ def file_of(directory: Path, block: Block) -> Path:
 
 def total_bytes(directory: Path) -> int:
     """As `du -sb` counts, but for the directory itself: apparent sizes, folders too."""
-    return sum(size_of(path) for path in directory.rglob("*"))
-
-
-def size_of(path: Path) -> int:
-    """0 when it has just vanished."""
-    try:
-        return path.lstat().st_size
-    except FileNotFoundError:
-        return 0
+    return sum(path.lstat().st_size for path in directory.rglob("*"))
 
 
 def payloads(blocks: Iterable[Block]) -> list[bytes]:

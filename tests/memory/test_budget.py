@@ -98,6 +98,53 @@ def test_a_block_that_is_larger_than_the_budget_is_passed_over(
     assert "larger than memory.disk_mb" in caplog.text
 
 
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The size of the disk and what other programs have on it, in bytes. All else on it is in `tmp_path`."""
+    facts = [30 * CHARGE, 0]
+    system = os.fstatvfs
+
+    def fstatvfs(descriptor: int) -> os.statvfs_result:
+        pages = facts[0] // 4096
+        free = pages - (facts[1] + total_bytes(tmp_path)) // 4096
+        real = list(system(descriptor))
+        return os.statvfs_result([4096, 4096, pages, free, max(0, free), *real[5:]])
+
+    monkeypatch.setattr(os, "fstatvfs", fstatvfs)
+    return facts
+
+
+def test_on_a_disk_that_is_smaller_than_the_budget_the_oldest_go_before_it_is_full(
+    tmp_path: Path, disk: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    store = new_store(tmp_path, 100 * CHARGE)
+    lines = [chain(3, seed=seed, payload=PAYLOAD) for seed in range(30)]
+    for line in lines:
+        assert line.store(store) == [True] * 3
+        assert total_bytes(tmp_path) <= 0.95 * disk[0]
+        age(tmp_path, line.blocks, 100)
+    assert all(line.has(store) == 3 for line in lines[-5:])
+    assert store.stats().evicted > 50
+    assert not caplog.records
+
+
+def test_blocks_make_way_for_what_others_put_on_the_disk(
+    tmp_path: Path, disk: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    store = new_store(tmp_path, 100 * CHARGE)
+    chain(20, payload=PAYLOAD).store(store)
+    held = []
+    for seed in range(1, 40):  # others take whatever is free, again and again
+        disk[1] = disk[0] - total_bytes(tmp_path)
+        stored = chain(1, seed=seed, payload=PAYLOAD).store(store)
+        held.append(len(block_files(tmp_path)))
+    assert held[0] > 10
+    assert held[-1] == 0
+    assert stored == [False]
+    assert "too little room is left on the disk" in caplog.text
+    assert len(caplog.records) == 1
+
+
 def test_other_models_and_namespaces_count_and_go_too(tmp_path: Path) -> None:
     yesterday = BlockStore(tmp_path, fingerprint=b"yesterday's mode", budget_bytes=BUDGET)
     old = chain(20, namespace="alice", payload=PAYLOAD)
@@ -144,6 +191,26 @@ def test_a_sum_that_cannot_be_believed_is_counted_anew(tmp_path: Path, damage: b
     counts = store.stats()
     num_folders = sum(path.is_dir() for path in tmp_path.rglob("*"))
     assert (counts.blocks, counts.bytes) == (6, 6 * CHARGE + 4096 * (num_folders + 1))
+
+
+@pytest.mark.parametrize("kind", ["directory", "link", "pipe"])
+def test_something_else_in_the_place_of_the_sum(tmp_path: Path, kind: str) -> None:
+    directory = tmp_path / "blocks"
+    store = new_store(directory, BUDGET)
+    chain(2, payload=PAYLOAD).store(store)
+    file = directory / ledger.FILE
+    file.unlink()
+    if kind == "directory":
+        file.mkdir()
+    elif kind == "link":
+        (tmp_path / "outside").write_bytes(bytes(24))
+        file.symlink_to(tmp_path / "outside")
+    else:
+        os.mkfifo(file)
+    assert store.stats().blocks == 0
+    assert chain(1, seed=1, payload=PAYLOAD).store(store) == [True]
+    assert store.stats().blocks == 3
+    assert kind != "link" or (tmp_path / "outside").read_bytes() == bytes(24)
 
 
 def test_a_sum_that_is_too_high_is_corrected_before_anything_is_dropped(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reame.core.blocks import block_keys, root_key
@@ -27,6 +27,7 @@ def test_names_are_those_of_yesterday() -> None:
 
 
 @given(tokens, tokens, st.integers(1, 5))
+@settings(deadline=None)
 def test_a_name_is_shared_exactly_as_far_as_the_tokens_are(first: list[int], second: list[int], size: int) -> None:
     root = root_key(b"f", "")
     ours, theirs = block_keys(root, first, size), block_keys(root, second, size)
@@ -36,6 +37,7 @@ def test_a_name_is_shared_exactly_as_far_as_the_tokens_are(first: list[int], sec
 
 
 @given(tokens, st.integers(0, 24), st.integers(1, 5))
+@settings(deadline=None)
 def test_a_longer_prompt_keeps_the_names_of_its_beginning(sequence: list[int], cut: int, size: int) -> None:
     whole = block_keys(b"r" * 16, sequence, size)
     part = block_keys(b"r" * 16, sequence[:cut], size)
@@ -46,6 +48,7 @@ roots = st.tuples(st.binary(max_size=4), st.text(max_size=4), st.binary(max_size
 
 
 @given(roots, roots)
+@settings(deadline=None)
 def test_no_other_three_parts_give_the_same_root(
     one: tuple[bytes, str, bytes], other: tuple[bytes, str, bytes]
 ) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -10,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chains import block_files, new_store, total_bytes
-from scribbler import PAYLOAD
 
 from reame.memory import upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+PAYLOAD = 50_000
 BUDGET = 40 * PAYLOAD
 
 
@@ -24,14 +26,24 @@ BUDGET = 40 * PAYLOAD
 def scribbling(directory: Path, seed: int) -> Iterator[subprocess.Popen[str]]:
     """It is killed at the end."""
     program = Path(__file__).with_name("scribbler.py")
-    process = subprocess.Popen(
-        [sys.executable, str(program), str(directory), str(BUDGET), str(seed)], stdout=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, str(program), str(directory), str(BUDGET), str(PAYLOAD), str(seed)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     with process:
         try:
             yield process
         finally:
             process.kill()
+
+
+@contextmanager
+def stopped(*processes: subprocess.Popen[str]) -> Iterator[None]:
+    """So that nothing comes or goes while one counts."""
+    for process in processes:
+        process.send_signal(signal.SIGSTOP)
+        os.waitpid(process.pid, os.WUNTRACED)
+    yield
+    for process in processes:
+        process.send_signal(signal.SIGCONT)
 
 
 def lines(process: subprocess.Popen[str], count: int) -> list[str]:
@@ -45,7 +57,8 @@ def test_two_writers_keep_one_budget(tmp_path: Path) -> None:
         for _ in range(25):
             said = lines(one, 2) + lines(other, 2)
             assert set(said) == {"right stored\n"}
-            assert total_bytes(tmp_path) <= BUDGET + 2 * PAYLOAD
+            with stopped(one, other):
+                assert total_bytes(tmp_path) <= BUDGET + 2 * PAYLOAD
     assert len(block_files(tmp_path)) > 20
     assert upkeep.verify(new_store(tmp_path, BUDGET).directory).damaged == ()
 

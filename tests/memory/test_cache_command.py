@@ -1,0 +1,148 @@
+"""`reame cache` through the command line's parser, on a directory that stores have filled."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from chains import block_files, chain, new_store
+from cyclopts import App
+
+from reame import config_load
+from reame.commands.cache import register
+from reame.core.events import Delta, Usage
+from reame.errors import ConfigError, ReameError
+from reame.memory.answer_format import Answer
+from reame.memory.answers import AnswerStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ANSWER = Answer(
+    deltas=(Delta(text="yes"),), reason="stop", usage=Usage(prompt_tokens=1, cached_tokens=0, completion_tokens=1)
+)
+
+
+@pytest.fixture
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of a daemon that has served alice, bob and somebody without a key."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(config_load, "SYSTEM_FILE", tmp_path / "system.toml")
+    monkeypatch.delenv("REAME_CONFIG", raising=False)
+    keys = tmp_path / "keys"
+    keys.write_text("alice:sk-0123456789abcdef\n")
+    keys.chmod(0o600)
+    directory = tmp_path / "memory"
+    store = new_store(directory / "blocks")
+    for namespace, length in (("alice", 3), ("bob", 2), ("", 1)):
+        chain(length, namespace=namespace).store(store)
+    answers = AnswerStore(directory / "answers.sqlite", budget_bytes=1 << 20)
+    for number, namespace in enumerate(("alice", "alice", "bob")):
+        answers.put(bytes([number]) * 32, ANSWER, namespace=namespace)
+    answers.close()
+    (tmp_path / "reame.toml").write_text(f'[memory]\npath = "{directory}"\n[server]\napi_keys_file = "{keys}"\n')
+    return directory
+
+
+def reame(*words: str) -> int:
+    app = App(name="reame")
+    register(app)
+    command = [words[0], "--config", "reame.toml", *words[1:]]
+    code = app(["cache", *command], result_action="return_value", exit_on_error=False)
+    assert isinstance(code, int)
+    return code
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    assert reame(*words, "--json") in (0, 1)
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("memory")
+def test_stats_show_whose_blocks_are_how_many(capsys: pytest.CaptureFixture[str]) -> None:
+    assert reame("stats") == 0
+    out = capsys.readouterr().out.splitlines()
+    rows = {line.split()[1]: line.split()[2:4] for line in out[2:5]}
+    assert rows["alice"] == ["3", "12"]
+    assert rows["-"] == ["1", "4"]
+    (unknown,) = [name for name in rows if name.startswith("#")]  # bob's key is no longer in the file
+    assert rows[unknown] == ["2", "8"]
+    assert out[5].startswith("blocks of prefixes: 6, ")
+    assert out[6].startswith("old answers: 3, ")
+    told = as_json(capsys, "stats")
+    assert {group["key"]: group["blocks"] for group in told["blocks"]["groups"]} == {"alice": 3, "": 1, None: 2}
+    assert told["blocks"]["budget"] == 4096 << 20
+    assert told["answers"]["answers"] == 3
+
+
+def test_ls_shows_as_many_as_one_wants(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert reame("ls", "--most", "2") == 0
+    out = capsys.readouterr().out.splitlines()
+    assert len(out) == 4
+    assert out[-1] == "and 4 more (--most 0 shows all)"
+    assert reame("ls", "--most", "0") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 7
+    assert {entry["key"] for entry in as_json(capsys, "ls")} == {
+        file.name.removesuffix(".kv") for file in block_files(memory / "blocks")
+    }
+
+
+def test_verify_says_what_was_damaged_and_then_all_is_well(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = block_files(memory / "blocks")[3]
+    file.write_bytes(file.read_bytes()[:-1])
+    assert reame("verify") == 1
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith(f"deleted {file.relative_to(memory / 'blocks')}: ")
+    assert out[1].startswith("blocks of prefixes: 5 sound (")
+    assert out[1].endswith("), 1 damaged")
+    assert out[2] == "old answers: 3 sound, 0 damaged"
+    assert as_json(capsys, "verify") == {
+        "blocks": {"sound": 5, "damaged": []},
+        "answers": {"sound": 3, "damaged": 0},
+    }
+    assert reame("verify") == 0
+
+
+def test_forget_deletes_one_keys_things_only(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert reame("forget", "--key", "bob") == 0
+    assert capsys.readouterr().out == "deleted 2 blocks (8.19 kB) and 1 old answers\n"
+    assert len(block_files(memory / "blocks")) == 4
+    assert as_json(capsys, "forget", "--key", "bob")["deleted"] == {"blocks": 0, "bytes": 0, "answers": 0}
+    assert as_json(capsys, "forget", "--key", "")["deleted"]["blocks"] == 1
+
+
+@pytest.mark.usefixtures("memory")
+def test_forget_where_all_is_shared_says_what_to_do() -> None:
+    with pytest.raises(ConfigError, match="reame cache clear deletes everything"):
+        reame("forget", "--key", "bob", "--set", "memory.share=all")
+
+
+def test_prune_brings_it_within_a_smaller_budget(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = new_store(memory / "blocks")
+    chain(3, seed=7, payload=500_000).store(store)
+    assert as_json(capsys, "prune")["deleted"]["blocks"] == 0
+    assert as_json(capsys, "prune", "--set", "memory.disk_mb=1")["deleted"]["blocks"] > 1
+    assert sum(file.stat().st_size for file in block_files(memory / "blocks")) < 1 << 20
+
+
+def test_clear_deletes_all(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert reame("clear") == 0
+    assert capsys.readouterr().out == "deleted 6 blocks (24.6 kB) and 3 old answers\n"
+    assert block_files(memory / "blocks") == []
+    assert as_json(capsys, "stats")["answers"]["answers"] == 0
+
+
+@pytest.mark.usefixtures("memory")
+def test_where_nothing_is_kept_nothing_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (("stats",), ("ls",), ("verify",), ("prune",), ("clear",), ("forget", "--key", "x")):
+        assert reame(*words, "--set", f"memory.path={tmp_path}/none") == 0
+    assert "no blocks" in capsys.readouterr().out
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.usefixtures("memory")
+@pytest.mark.parametrize("command", ["verify", "prune", "clear", "forget --key x"])
+def test_what_is_no_directory_is_said_in_one_line(tmp_path: Path, command: str) -> None:
+    with pytest.raises(ReameError, match=r"keys/blocks: Not a directory$"):
+        reame(*command.split(), "--set", f"memory.path={tmp_path}/keys")
