@@ -143,12 +143,14 @@ class World:
         return stop if self.random.random() < 0.9 else self.random.randint(0, 40)
 
     def read(self, load: Load) -> tuple[Block, ...]:
-        """The blocks asked for; sometimes the end, or all of it, is gone meanwhile."""
+        """The blocks asked for; sometimes the end, or all of it, is gone meanwhile, or a block is damaged."""
         sequence, size, found = load.sequence, self.block_tokens, []
         for start in range(load.start, load.stop, size):
             payload = self.disk.get((sequence.request.namespace, tuple(sequence.tokens[: start + size])))
             if payload is None or self.random.random() < 0.05:
                 break
+            if self.random.random() < 0.03:
+                payload = b"damaged"
             found.append(Block(b"", b"", start // size, tuple(sequence.tokens[start : start + size]), payload))
         return tuple(found)
 

@@ -187,16 +187,18 @@ async def _warm(daemon: Daemon, session: httpx2.AsyncClient, body: dict[str, Any
 
 
 async def _follow(daemon: Daemon, response: httpx2.Response, show: Show) -> dict[str, Any]:
+    """Reads on to the end whatever comes: a response that is left in the middle leaves its generators behind."""
     answer: dict[str, Any] = {}
+    error: dict[str, Any] = {}
     async for line in response.aiter_lines():
         event = _event_in(line)
-        if "error" in event:
-            code = event["error"].get("code")
-            raise daemon.refusal(503 if code == "server_stopping" else 500, event["error"])
         if event.get("object") == "warm.progress":
             show.progress(event["computed_tokens"], event["prompt_tokens"])
         elif event.get("object") == "warm":
             answer = event
+        error = event.get("error", error)
+    if error:
+        raise daemon.refusal(503 if error.get("code") == "server_stopping" else 500, error)
     if not answer:
         raise ConfigError(f"{daemon.url} does not answer as a Reame daemon does: correct --url")
     return answer

@@ -6,6 +6,7 @@ ends; the flusher writes what is left; the engine is closed in its own thread; t
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -126,6 +127,8 @@ class Daemon:
         runner = StepRunner(engine)
         loop = DecodeLoop(scheduler, runner, thread, self._intake.jobs, memory, self._metrics)
         model = served_model(self._config, self._path, self._intake.model_id, engine)
+        gc.collect()
+        gc.freeze()  # what is loaded stays: full collections need not look at it again, which takes tens of milliseconds
         if not self._stopping.is_set():
             self._loop = loop
             self._intake.opened(model, loop, memory)

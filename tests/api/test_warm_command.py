@@ -211,7 +211,7 @@ async def test_what_is_wrong_with_the_other_side_is_said_once(
 
 
 async def test_nobody_there(note: Path) -> None:
-    with pytest.raises(ConfigError, match="nothing answers at http://127.0.0.1:1: start the daemon with `reame serve`"):
+    with pytest.raises(ConfigError, match=r"nothing answers at .*: start the daemon with `reame serve`"):
         await warm(note, url="http://127.0.0.1:1")
 
 
@@ -238,7 +238,7 @@ async def test_a_proxy_is_not_asked_for_a_daemon_on_this_machine(
         ({}, b"\xff", "not UTF-8 text (byte 1)"),
         ({}, None, "cannot be read: no such file"),
         ({"url": "localhost:8080"}, b"x", "--url is not an address"),
-        ({"url": "http://[x"}, b"x", "--url is not an address"),
+        ({"url": "http://"}, b"x", "--url is not an address"),
         ({"key_file": "none"}, b"x", "none: cannot be read"),
     ],
 )
@@ -252,7 +252,7 @@ async def test_mistakes_are_said_before_anything_is_sent(
         options = options | {"key_file": tmp_path / options["key_file"]}
     async with serving(intake) as served:
         with pytest.raises(ConfigError) as raised:
-            await warm(note, bad, **({"url": served.url} | options))
+            await warm(bad, note, **({"url": served.url} | options))
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
     assert not intake.opened

@@ -14,6 +14,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from attrs import evolve
 from chains import FINGERPRINT, block_files, chain, file_of, new_store, payloads
 
 from reame.memory.format import encode
@@ -72,6 +73,15 @@ def become_another_block(file: Path) -> None:
     file.write_bytes(encode(LINE.blocks[3], fingerprint=FINGERPRINT))
 
 
+def become_deeper(file: Path) -> None:
+    """Its state would go to other positions."""
+    file.write_bytes(encode(evolve(THIRD, depth=3), fingerprint=FINGERPRINT))
+
+
+def become_orphan(file: Path) -> None:
+    file.write_bytes(encode(evolve(THIRD, parent=bytes(16)), fingerprint=FINGERPRINT))
+
+
 def become_pickle(file: Path) -> None:
     class Trap:
         def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
@@ -93,6 +103,8 @@ FAULTS = {
     "a pipe": become_fifo,
     "another model's": become_foreign,
     "another block": become_another_block,
+    "a block of another depth": become_deeper,
+    "a block of another chain": become_orphan,
     "a pickle": become_pickle,
 }
 

@@ -126,3 +126,11 @@ def test_packed_bytes_of_another_size_are_refused_before_they_are_unpacked(codec
     tokens = struct.pack(f"<{SIZE}I", *BLOCK.tokens)
     with pytest.raises(Damaged, match=r"another size|cannot be unpacked|odd number"):
         read(resigned(header + names + tokens + frame + bytes(16)))
+
+
+def test_planes_of_an_odd_number_of_bytes_are_refused() -> None:
+    stored = bytes(100) + zstandard.ZstdCompressor().compress(bytes(101))
+    header = struct.pack("<4sBBHIIQQ", b"ReKV", VERSION, PLANES, 0, BLOCK.depth, SIZE, 201, len(stored))
+    tokens = struct.pack(f"<{SIZE}I", *BLOCK.tokens)
+    with pytest.raises(Damaged, match="odd number"):
+        read(resigned(header + FINGERPRINT + BLOCK.key + BLOCK.parent + tokens + stored + bytes(16)))
