@@ -143,7 +143,7 @@ class SamplingConfig:
     )
     repeat_penalty: float = setting(1.0, Number(0.1, 10), "Above 1 discourages tokens that were just used; 1 = off.")
     repeat_last_n: int = setting(
-        64, Whole(0, 1_000_000), "How many tokens back the three penalties look; 0 = penalties off."
+        64, Whole(0, 1_000_000), "How many tokens back repeat_penalty looks, the prompt included; 0 = off."
     )
     presence_penalty: float = setting(
         0.0, Number(-2, 2), "Taken from the logit of a token that was used at all; 0 = off."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,11 +12,10 @@ from reame.engine.base import Engine, Row
 from reame.engine.fake import FakeEngine
 from reame.engine.llama import LlamaEngine, LlamaOptions
 from reame.errors import EngineError
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from collections.abc import Iterator
+    from pathlib import Path
 
 GREEDY, SEEDED = Sampling(temperature=0), Sampling(temperature=0.8, seed=11)
 CELLS, SEQS, ROWS = 512, 4, 64

@@ -32,7 +32,9 @@ MAY_IMPORT = {
     "reame.host": [*PURE_CORE, "reame.host"],
     "reame.runtime": [*PURE_CORE, *EFFECTS, *CONFIG, "reame.catalog*", "reame.runtime"],
     "reame.api.schema*": [*PURE_CORE, "reame.api.schema*"],
-    "reame.api": [*PURE_CORE, *CONFIG, "reame.runtime.intake", "reame.runtime.prompts", "reame.runtime.metrics", "reame.api"],
+    "reame.api": [
+        *PURE_CORE, *CONFIG, "reame.runtime.intake", "reame.runtime.prompts", "reame.runtime.metrics", "reame.api",
+    ],  # fmt: skip
     "reame.commands": ["reame"],
     "reame.cli": ["reame.errors", "reame.config*", "reame.runtime.daemon", "reame.commands"],
     "reame.__main__": ["reame.cli"],

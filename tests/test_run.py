@@ -195,7 +195,8 @@ def test_argument_standard_input_or_both_are_one_question(model_path: Path) -> N
     assert re.fullmatch(r"[^\n].*[^\n]\n", argument.stdout, re.DOTALL)
     assert argument.stderr == both.stderr == ""
     assert re.fullmatch(r"\(the answer of [1-8] tokens was known from before\)\n", piped.stderr)
-    anew = ask(str(model_path), *QUICK, "-", "--stats", "--set", "memory.answers=false", standard_input="Name an animal.")
+    forgetful = ("--set", "memory.answers=false")
+    anew = ask(str(model_path), *QUICK, "-", "--stats", *forgetful, standard_input="Name an animal.")
     assert re.fullmatch(r"\(prompt: \d+ tokens.*; answer: [1-8] tokens, .*\)\n", anew.stderr)
 
 

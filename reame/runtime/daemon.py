@@ -128,7 +128,7 @@ class Daemon:
         loop = DecodeLoop(scheduler, runner, thread, self._intake.jobs, memory, self._metrics)
         model = served_model(self._config, self._path, self._intake.model_id, engine)
         gc.collect()
-        gc.freeze()  # what is loaded stays: full collections need not look at it again, which takes tens of milliseconds
+        gc.freeze()  # what is loaded stays, and a full collection that looks at it again takes tens of milliseconds
         if not self._stopping.is_set():
             self._loop = loop
             self._intake.opened(model, loop, memory)

@@ -21,7 +21,7 @@ import time
 import tomllib
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import llama_wheel
 import pip_call
@@ -51,7 +51,7 @@ class Stamp:
     def read(cls, path: Path) -> Stamp | None:
         """None when there is none, or it is not one of ours."""
         try:
-            fields = json.loads(path.read_text())
+            fields: dict[str, Any] = json.loads(path.read_text())
             return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
         except (OSError, ValueError, TypeError, KeyError):
             return None
