@@ -139,7 +139,8 @@ def test_a_table_must_be_a_table_and_a_value_must_not_be_one() -> None:
     assert mistakes("server = 80") == ("server: expected a table, got 80",)
     assert mistakes("[[server]]\nport = 1") == ("server: expected a table, got a list",)
     assert mistakes("[server.port]\nx = 1") == ("server.port: expected an integer from 0 to 65535, got a table",)
-    assert mistakes("[foo]") == ("foo: unknown table; there are model, engine, scheduler, memory, sampling, server, log",)
+    tables = "model, engine, scheduler, memory, sampling, server, log"
+    assert mistakes("[foo]") == (f"foo: unknown table; there are {tables}",)
 
 
 def test_names_and_values_from_the_file_are_repeated_harmlessly() -> None:

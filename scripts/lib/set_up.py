@@ -51,9 +51,10 @@ class Stamp:
     def read(cls, path: Path) -> Stamp | None:
         """None when there is none, or it is not one of ours."""
         try:
-            fields: dict[str, Any] = json.loads(path.read_text())
-            return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
-        except (OSError, ValueError, TypeError, KeyError):
+            values = json.loads(path.read_text()).items()
+            fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values}
+            return cls(**fields)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
 
     def write(self, path: Path) -> None:
