@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "reame.api.schema*": [*PURE_CORE, "reame.api.schema*"],
     "reame.api": [
         *PURE_CORE, *CONFIG, "reame.runtime.intake", "reame.runtime.prompts", "reame.runtime.metrics", "reame.api",
-    ],  # fmt: skip
+    ],
     "reame.commands": ["reame"],
     "reame.cli": ["reame.errors", "reame.config*", "reame.runtime.daemon", "reame.commands"],
     "reame.__main__": ["reame.cli"],

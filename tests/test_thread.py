@@ -84,19 +84,33 @@ async def test_the_thread_ends_with_its_block() -> None:
 
 
 async def test_a_block_that_fails_waits_for_the_step_that_runs() -> None:
-    started, finished = threading.Event(), threading.Event()
+    started, go_on, finished = threading.Event(), threading.Event(), threading.Event()
 
     def step() -> None:
         started.set()
-        threading.Event().wait(0.05)
+        assert go_on.wait(60)
         finished.set()
 
-    with pytest.RaisesGroup(ZeroDivisionError, flatten_subgroups=True):
-        async with trio.open_nursery() as nursery, decode_thread() as thread:
+    async def release(*, task_status: trio.TaskStatus[None]) -> None:
+        task_status.started()
+        await failed.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        assert not finished.is_set()
+        go_on.set()
+
+    async def fail_beside_a_step() -> None:
+        async with decode_thread() as thread, trio.open_nursery() as nursery:
             nursery.start_soon(thread.call, step)
             await trio.to_thread.run_sync(started.wait)
+            failed.set()
             raise ZeroDivisionError
-    assert finished.is_set()
+
+    failed = trio.Event()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(release)
+        with pytest.RaisesGroup(ZeroDivisionError, flatten_subgroups=True):
+            await fail_beside_a_step()
+        assert finished.is_set()
 
 
 async def test_the_inline_twin_runs_in_the_calling_task() -> None:

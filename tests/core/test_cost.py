@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reame.core.cost import DEFAULT_SECONDS_PER_ROW, StepCost
@@ -61,6 +61,7 @@ def test_rows_within_a_time_are_the_most_that_stay_within_it() -> None:
     assert cost.rows_within(1.25, 512) == 12
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 600), st.floats(1e-4, 5.0)), max_size=12),
     st.floats(0.001, 5.0),

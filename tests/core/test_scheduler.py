@@ -1,27 +1,17 @@
-"""Plan and commit by hand: which rows a step computes, and what its outcome means for the clients."""
+"""Commit by hand: what the outcome of a step means for the clients, and what ends them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from making import LETTERS, held, names, play, request, rows, scheduler, told
 
 from reame.core.batch import Batch, Forget, Output, StepResult, Trim
 from reame.core.events import Finish, TokenLogprob
-from reame.core.rows import _share
-from reame.core.sequence import Sequence
 from reame.errors import EngineError, RequestError
 
 if TYPE_CHECKING:
     from reame.core.scheduler import Scheduler
-
-
-def decoding(loop: Scheduler, *words: str, **drafts: tuple[int, ...]) -> None:
-    """One short sequence for each of the letters, decoding, with drafts for the next step."""
-    for word in words:
-        loop.add(request(word, word, 50), 0.0)
-    play(loop, seconds=0.001, drafts=drafts)
 
 
 def logprobs(*tokens: int) -> tuple[TokenLogprob, ...]:
@@ -31,137 +21,6 @@ def logprobs(*tokens: int) -> tuple[TokenLogprob, ...]:
 def commit(loop: Scheduler, batch: Batch | None, *outputs: Output, now: float = 0.0) -> None:
     assert batch is not None
     loop.commit(batch, StepResult(outputs=outputs, seconds=0.001), now)
-
-
-class TestRows:
-    def test_decoding_sequences_come_first_and_a_prompt_gets_the_rest(self) -> None:
-        loop = scheduler(max_running=4, max_rows=10)
-        decoding(loop, "x", "y")
-        loop.add(request("long", "abcdefghijklmnopqrst"), 0.0)
-        batch = loop.plan(0.0)
-        assert batch is not None
-        assert list(rows(batch).items()) == [("x", 1), ("y", 1), ("long", 8)]
-        assert [part.samples for part in batch.slices] == [True, True, False]
-
-    @pytest.mark.parametrize(
-        ("per_row", "beside_one", "alone"),
-        [
-            (0.01, 7, 12),  # 0.08 s are 8 rows, one of them decodes; 0.12 s are 12
-            (0.001, 15, 16),  # as many as a step may have
-            (1.0, 2, 2),  # never less than min_chunk
-        ],
-    )
-    def test_a_chunk_stays_within_the_time_of_a_step(self, per_row: float, beside_one: int, alone: int) -> None:
-        loop = scheduler(step_seconds=0.08, prefill_seconds=0.12)
-        loop.add(request("long", [1] * 40), 0.0)
-        for count in (1, 2, 8, 12, 16):
-            loop.cost.observe(count, per_row * count)
-        assert rows(loop.plan(0.0)) == {"long": alone}
-
-        loop = scheduler(step_seconds=0.08, prefill_seconds=0.12)
-        decoding(loop, "x")
-        loop.add(request("long", [1] * 40), 0.0)
-        loop.cost._seconds.clear()
-        for count in (1, 2, 8, 12, 16):
-            loop.cost.observe(count, per_row * count)
-        assert rows(loop.plan(0.0)) == {"x": 1, "long": beside_one}
-
-    def test_what_a_step_took_decides_the_next_chunk(self) -> None:
-        loop = scheduler(max_rows=64, prefill_seconds=0.1)
-        loop.add(request("long", [1] * 90, 2), 0.0)
-        assert rows(play(loop, seconds=0.4)) == {"long": 20}  # 5 ms a row assumed, 20 measured
-        assert rows(loop.plan(0.0)) == {"long": 5}
-
-    def test_a_full_step_of_decoding_rows_still_moves_a_prompt(self) -> None:
-        loop = scheduler(max_running=3, max_rows=3)
-        decoding(loop, "x", "y")
-        loop.add(request("long", "abcdef"), 0.0)
-        assert rows(loop.plan(0.0)) == {"x": 1, "y": 1, "long": 1}
-
-
-class TestShare:
-    def share(self, room: int, *missing: int) -> list[int]:
-        sequences = []
-        for number, count in enumerate(missing):
-            sequence = Sequence.new(request(str(number), [1] * count), 0.0)
-            sequence.order = number + 1
-            sequences.append(sequence)
-        assert [sequence for sequence, _ in _share(sequences, room)] == sequences
-        return [granted for _, granted in _share(sequences, room)]
-
-    def test_a_short_prompt_overtakes_a_long_one_that_keeps_a_quarter(self) -> None:
-        assert self.share(16, 100, 5) == [11, 5]
-        assert self.share(16, 100, 12) == [4, 12]
-        assert self.share(16, 100, 14) == [4, 12]
-
-    def test_the_shortest_first_then_the_older(self) -> None:
-        assert self.share(8, 100, 100, 4) == [4, 0, 4]
-        assert self.share(12, 3, 9, 9, 2) == [3, 7, 0, 2]
-
-    def test_the_oldest_moves_even_in_the_smallest_step(self) -> None:
-        assert self.share(1, 100, 2) == [1, 0]
-        assert self.share(3, 100, 2) == [1, 2]
-
-    def test_nobody_gets_more_than_it_misses(self) -> None:
-        assert self.share(100, 2, 3) == [2, 3]
-        assert self.share(8) == []
-
-
-class TestDrafts:
-    def test_a_draft_stays_within_the_reserved_cells(self) -> None:
-        """ "x" has 1 + 4 cells; it knows 2 tokens, so 3 more may be guessed."""
-        loop = scheduler()
-        decoding(loop, "x", x=(5, 5, 5, 5, 5, 5))
-        assert rows(loop.plan(0.0)) == {"x": 4}
-
-    def test_a_draft_leaves_one_token_to_be_drawn(self) -> None:
-        loop = scheduler()
-        loop.add(request("x", "x", 3), 0.0)
-        play(loop, drafts={"x": (5, 5, 5)})
-        assert rows(loop.plan(0.0)) == {"x": 2}  # 1 of 3 is drawn, the last comes from the draft's row
-
-    def test_a_draft_is_for_one_step(self) -> None:
-        loop = scheduler()
-        decoding(loop, "x", x=(5, 5))
-        play(loop, {"x": [2]})
-        assert rows(loop.plan(0.0)) == {"x": 1}
-
-    def test_drafts_leave_room_for_a_prompt(self) -> None:
-        loop = scheduler(max_rows=6, min_chunk=3)
-        decoding(loop, "x", x=(5, 5, 5))
-        loop.add(request("long", "abcdefgh"), 0.0)
-        assert rows(loop.plan(0.0)) == {"x": 3, "long": 3}
-
-    def test_drafts_leave_logits_for_all_who_may_need_them(self) -> None:
-        loop = scheduler(max_sampled=4)
-        decoding(loop, "x", "y", x=(5, 5, 5), y=(6, 6, 6))
-        assert rows(loop.plan(0.0)) == {"x": 3, "y": 1}
-
-    def test_accepted_guesses_become_cells_and_text_refused_ones_nothing(self) -> None:
-        loop = scheduler()
-        decoding(loop, "x", x=(2, 3, 4))
-        told(loop)
-        play(loop, {"x": [2, 3, 9]})
-        assert held(loop.admission)[0] == [24, 1, 2, 3]
-        assert loop.running[0].tokens == [24, 1, 2, 3, 9]
-        assert told(loop) == {"x": ["bci"]}
-        assert loop.admission.slots.num_garbage == 1
-
-    def test_an_end_inside_a_draft_is_the_end(self) -> None:
-        loop = scheduler()
-        decoding(loop, "x", x=(2, 0, 4))
-        told(loop)
-        play(loop, {"x": [2, 0]})
-        assert told(loop) == {"x": ["b", "<stop>"]}
-        assert held(loop.admission)[0] == [24, 1, 2]
-
-    def test_a_stop_string_inside_a_draft_is_the_end_but_the_cells_are_good(self) -> None:
-        loop = scheduler()
-        loop.add(request("x", "x", 50, stop=("bc",)), 0.0)
-        play(loop, drafts={"x": (2, 3, 4)})
-        play(loop, {"x": [2, 3, 4, 5]})
-        assert told(loop) == {"x": ["a", "<stop>"]}
-        assert held(loop.admission)[0] == [24, 1, 2, 3, 4]
 
 
 class TestEnds:

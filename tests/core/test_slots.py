@@ -92,6 +92,7 @@ def test_a_compaction_closes_the_holes_and_moves_a_prefix_before_what_follows_it
     assert (slots.num_written, slots.num_fresh, slots.num_garbage, slots.num_pinned) == (4, 8, 0, 4)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 1), max_size=80), st.lists(st.integers(0, 1), max_size=80), st.integers(0, 80))
 def test_the_common_prefix_is_that_of_a_walk(a: list[int], b: list[int], shared: int) -> None:
     b = a[:shared] + b
