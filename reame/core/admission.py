@@ -42,7 +42,7 @@ class Limits:
     min_garbage: int = 1024
     longest_move: int = LONGEST_MOVE
     step_seconds: float = 0.2
-    prefill_seconds: float = 1.0
+    prefill_seconds: float = 0.5
 
 
 class Admission:

@@ -57,6 +57,12 @@ class Scheduler:
         """In the order of service."""
         return list(self.admission.queue)
 
+    @property
+    def only_decodes(self) -> bool:
+        """Nobody waits and nobody catches up: the next step follows from the last one."""
+        waiting = len(self.admission.queue) or any(s.num_missing != 1 or s.waits_for_disk for s in self.running)
+        return bool(self.running) and not waiting
+
     def sequences(self) -> list[Sequence]:
         """All that are not over: running, then waiting in the order of service."""
         return [*self.running, *self.waiting()]

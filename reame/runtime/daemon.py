@@ -43,6 +43,10 @@ WARM_ROWS = (64, 1)
 """Rows of the steps before the first request: they touch the weights, and are the first entries of T(rows)."""
 
 
+RUN_AHEAD = 8
+"""Steps that the decode thread may take without asking; it looks after each whether somebody came or left."""
+
+
 class Front(Protocol):
     """Brings requests to the intake until it has no more or `shutdown_trigger` returns: the HTTP server, or a chat in
     the terminal. Reports the URLs it listens on.
@@ -125,7 +129,7 @@ class Daemon:
         self._metrics.watch(memory)
         await thread.call(partial(_warm_up, engine, scheduler.cost))
         runner = StepRunner(engine)
-        loop = DecodeLoop(scheduler, runner, thread, self._intake.jobs, memory, self._metrics)
+        loop = DecodeLoop(scheduler, runner, thread, self._intake.jobs, memory, self._metrics, run_ahead=RUN_AHEAD)
         model = served_model(self._config, self._path, self._intake.model_id, engine)
         gc.collect()
         gc.freeze()  # what is loaded stays, and a full collection that looks at it again takes tens of milliseconds

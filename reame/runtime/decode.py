@@ -7,6 +7,7 @@ each sequence, about 200 bytes each; a reader that lets it fill is a slow client
 from __future__ import annotations
 
 import logging
+from collections import deque
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ import trio
 from attrs import frozen
 
 from reame.core.events import Event, Finish
+from reame.runtime.run_ahead import News, RunAhead
 
 if TYPE_CHECKING:
     from reame.core.batch import Batch, Load, StepResult
@@ -66,6 +68,8 @@ class DecodeLoop:
         jobs: trio.MemoryReceiveChannel[Job],
         memory: Memory,
         metrics: Metrics,
+        *,
+        run_ahead: int = 1,
     ) -> None:
         self.scheduler = scheduler
         self._runner = runner
@@ -79,31 +83,59 @@ class DecodeLoop:
         self._live: dict[Sequence, Job] = {}
         self._stop_error: RequestError | None = None
         self._at_rest = True
+        self._run_ahead = run_ahead
+        self._news: deque[News] = deque()
+        self._absent: list[Sequence] = []
+        self._is_nudged = False
 
     async def run(self) -> None:
+        token, clock = trio.lowlevel.current_trio_token(), trio.lowlevel.current_clock()
+        ahead = RunAhead(
+            self.scheduler,
+            self._runner,
+            clock.current_time,
+            is_wanted=self._is_wanted,
+            tell=self._news.append,
+            wake=partial(token.run_sync_soon, self._take_news, idempotent=True),
+            most_steps=self._run_ahead,
+        )
         async with trio.open_nursery() as readers:
             while await self._take_in():
                 self._drop_absent()
                 if self._stop_error:
                     self._fail_all(self._stop_error)
                 batch = self.scheduler.plan(trio.current_time())
-                self._send()
+                self._send(self.scheduler.take_events())
                 for load in self.scheduler.take_loads():
                     self._num_loading += 1
                     readers.start_soon(self._read, load)
                 self._at_rest = batch is None
                 if batch is not None:
-                    await self._step(batch)
+                    await self._step(batch, ahead)
                 elif not self._num_loading:
                     await self._audit()
 
-    async def _step(self, batch: Batch) -> None:
-        result = await self._thread.call(partial(self._runner.run, batch))
-        self.scheduler.commit(batch, result, trio.current_time())
-        for saved in result.saved:
-            self._memory.keep(saved)
-        self._count(batch, result)
-        self._send()
+    async def _step(self, batch: Batch, ahead: RunAhead) -> None:
+        self._is_nudged = False
+        await self._thread.call(partial(ahead.run, batch))
+        self._take_news()
+
+    def _take_news(self) -> None:
+        """Also while the scheduler is lent: only reads it."""
+        while self._news:
+            news = self._news.popleft()
+            for saved in news.result.saved:
+                self._memory.keep(saved)
+            self._count(news.batch, news.result)
+            self._send(news.events)
+
+    def nudge(self) -> None:
+        """Somebody left: look who before the next step."""
+        self._is_nudged = True
+
+    def _is_wanted(self) -> bool:
+        """From the decode thread: reads of single values."""
+        return self._is_nudged or self._stop_error is not None or self._jobs.statistics().current_buffer_used > 0
 
     async def _read(self, load: Load) -> None:
         started = trio.current_time()
@@ -145,27 +177,32 @@ class DecodeLoop:
         """A closed channel is the message: nobody receives, so nothing more is computed."""
         for sequence, job in list(self._live.items()):
             if not job.reply.statistics().open_receive_channels:
-                self.scheduler.cancel(sequence)
-                self._forget(sequence)
+                self._leave(sequence)
+        while self._absent:
+            self.scheduler.cancel(self._absent.pop())
+
+    def _leave(self, sequence: Sequence) -> None:
+        """Its client is gone. The scheduler may be lent, so it is told before the next plan."""
+        self._forget(sequence)
+        self._absent.append(sequence)
+        self.nudge()
 
     def _fail_all(self, error: RequestError) -> None:
         for sequence in self.scheduler.sequences():
             self.scheduler.fail(sequence, error, trio.current_time())
 
-    def _send(self) -> None:
-        for sequence, event in self.scheduler.take_events():
+    def _send(self, events: list[tuple[Sequence, Event]]) -> None:
+        for sequence, event in events:
             job = self._live.get(sequence)
             if job is None:
                 continue
             try:
                 job.reply.send_nowait((job.index, event))
             except trio.BrokenResourceError:
-                self.scheduler.cancel(sequence)
-                self._forget(sequence)
+                self._leave(sequence)
             except trio.WouldBlock:
                 log.warning("request %s ended: its client does not read", job.request.id)
-                self.scheduler.cancel(sequence)
-                self._forget(sequence)
+                self._leave(sequence)
             else:
                 if isinstance(event, Finish):
                     self._forget(sequence)

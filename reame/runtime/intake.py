@@ -125,6 +125,8 @@ class Intake:
             yield replies
         finally:
             receive.close()
+            if self._loop is not None:
+                self._loop.nudge()
             self._num_open -= num_choices
             if replies is not None:
                 replies.account(self._metrics, key)

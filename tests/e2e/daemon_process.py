@@ -36,7 +36,8 @@ def free_port() -> int:
 
 
 class DaemonProcess:
-    """Started at once; ready after `wait_ready`. As a context it ends with SIGTERM, which must give 0 and a clean log.
+    """Started at once; ready after `wait_ready`. As a context it ends with SIGTERM, which must give 0 and a clean log, unless
+    `wait_exit` has seen its end before.
 
     `tables` are those of the TOML file; the port is a free one. `environ` is added to an environment that has nothing
     of Reame's in it.
@@ -64,7 +65,7 @@ class DaemonProcess:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
+        if kind is None and self.process.returncode is None:
             self.send(signal.SIGTERM)
             assert self.wait_exit() == 0, self.log
             assert "Traceback" not in self.log, self.log

@@ -3,12 +3,11 @@ Prompts are token ids, so every length is exact."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import trio
 from streams import stream
-from talking import CHAT, COMPLETIONS, ENDLESS, answer, ask, connect, say, text_of, tokens
+from talking import CHAT, COMPLETIONS, ENDLESS, answer, ask, connect, readings, say, tokens
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -17,14 +16,14 @@ if TYPE_CHECKING:
     from daemon_process import DaemonProcess
     from httpx2 import AsyncClient
 
-CONTEXT = 256
+CONTEXT = 64
 
 
 @pytest.fixture(scope="module")
 def daemon(launch: Launch) -> Iterator[DaemonProcess]:
-    """Three long answers do not fit its cells at once; they are promised a few tokens at a time."""
+    """Four sequences up to the edge fit its cells, and five do not; cells are promised a few at a time."""
     with launch(
-        engine={"slots": 4, "context": CONTEXT, "cells": 520}, scheduler={"reserve_tokens": 16}
+        engine={"slots": 5, "context": CONTEXT, "cells": 256}, scheduler={"reserve_tokens": 4}
     ) as started:
         yield started.wait_ready()
 
@@ -71,19 +70,13 @@ async def test_a_limit_that_just_fits_and_one_that_does_not(client: AsyncClient)
         assert found["choices"][0]["finish_reason"] == "length"
 
 
-async def test_three_at_once_run_to_the_edge_and_no_further(client: AsyncClient) -> None:
-    """They do not fit together, so that some are put back and come again; each text is what it is alone."""
-    limits: list[dict[str, Any]] = [{"max_tokens": None}, {"max_tokens": 2000}, {}]
-    bodies = [ask(tokens(200, salt=place), 56, logit_bias=ENDLESS) | more for place, more in enumerate(limits)]
-    texts = [""] * 3
-
-    async def run(place: int) -> None:
-        told = await stream(client, COMPLETIONS, bodies[place] | {"stream_options": {"include_usage": True}})
-        assert told.reasons == {0: "length"}
-        assert told.events[-1]["usage"]["total_tokens"] == CONTEXT
-        texts[place] = told.texts[0]
-
-    async with trio.open_nursery() as nursery:
-        for place in range(3):
-            nursery.start_soon(run, place)
-    assert [await text_of(client, COMPLETIONS, body) for body in bodies] == texts
+async def test_five_at_once_run_to_the_edge_and_no_further(client: AsyncClient) -> None:
+    """They do not fit together, so that the last is put back and comes again; each text is what it is alone."""
+    body = ask("", 2000, logit_bias=ENDLESS) | {"prompt": [tokens(40, salt=place) for place in range(5)]}
+    crowd = await answer(client, COMPLETIONS, body | {"max_tokens": None})
+    assert (await readings(client))["preemptions_total"] > 0
+    assert [choice["finish_reason"] for choice in crowd["choices"]] == ["length"] * 5
+    assert crowd["usage"]["total_tokens"] == 5 * CONTEXT
+    for choice, prompt in zip(crowd["choices"], body["prompt"], strict=True):
+        told = await stream(client, COMPLETIONS, body | {"prompt": prompt})
+        assert (told.texts[0], told.reasons[0]) == (choice["text"], "length")

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from daemon_process import DaemonProcess, Readings
     from httpx2 import AsyncClient, Response
 
-CHUNK = 64
-LONG = ask("Once upon a time", 3000, logit_bias=ENDLESS)
+CHUNK = 16
+LONG = ask("Once upon a time", 1000, logit_bias=ENDLESS)
 """More tokens than any test waits for."""
 
 
 @pytest.fixture(scope="module")
 def daemon(launch: Launch) -> Iterator[DaemonProcess]:
     with launch(
-        engine={"slots": 1, "context": 4096, "batch_rows": CHUNK}, scheduler={"queue": 2}
+        engine={"slots": 1, "context": 1024, "batch_rows": CHUNK}, scheduler={"queue": 2}
     ) as started:
         yield started.wait_ready()
 
@@ -75,7 +75,7 @@ class TestLeaving:
     async def test_while_its_prompt_is_read(
         self, daemon: DaemonProcess, client: AsyncClient, way: Callable[..., Awaitable[object]]
     ) -> None:
-        prompt = tokens(2000, salt=way is stream)
+        prompt = tokens(800, salt=way is stream)
         async with one_leaves(daemon, client) as start:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(way, client, COMPLETIONS, ask(prompt, 1))
@@ -90,7 +90,7 @@ class TestLeaving:
             async with streaming(client, COMPLETIONS, ask("Two and", 40, logit_bias=ENDLESS)) as running:
                 assert await running.piece()
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(answer, client, COMPLETIONS, ask(tokens(500, salt=7), 1))
+                    nursery.start_soon(answer, client, COMPLETIONS, ask(tokens(300, salt=7), 1))
                     await until_busy(client, 1, waiting=1)
                     nursery.cancel_scope.cancel()
                 assert (await running.rest()).is_done

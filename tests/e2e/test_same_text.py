@@ -22,12 +22,12 @@ WORDS = ["river", "stone", "bread", "clock", "winter", "letter", "garden", "copp
 
 
 def mixed(count: int, seed: int) -> list[dict[str, Any]]:
-    """Prompts of 5 to 120 words, every other one behind a common beginning; half greedy, half drawn with a seed."""
+    """Prompts of 5 to 45 words, every other one behind a common beginning; half greedy, half drawn with a seed."""
     random = Random(seed)
-    stem = " ".join(random.choices(WORDS, k=60))
+    stem = " ".join(random.choices(WORDS, k=25))
     bodies = []
     for i in range(count):
-        text = f"{stem if i % 2 else ''} {' '.join(random.choices(WORDS, k=random.randint(5, 60)))}"
+        text = f"{stem if i % 2 else ''} {' '.join(random.choices(WORDS, k=random.randint(5, 20)))}"
         heat = {"temperature": 0} if i % 4 < 2 else {"temperature": 0.9, "seed": i}
         bodies.append(ask(text, 8, **heat))
     return bodies
