@@ -29,9 +29,12 @@ _log = logging.getLogger(__name__)
 
 
 class Replies(Protocol):
-    """What a stream needs of the runtime: events as they come. A wait that is cancelled loses none."""
+    """What a stream needs of the runtime: events as they come. A wait that is cancelled loses none; `ready` does not
+    wait."""
 
     async def __anext__(self) -> tuple[int, Event]: ...
+
+    def ready(self) -> tuple[int, Event] | None: ...
 
 
 class Lines(Protocol):
@@ -51,6 +54,7 @@ class EventStream(ResponseBody):
         self._said = lines
         self._keep_alive_s = keep_alive_s
         self._over = False
+        self._failure: RequestError | None = None
 
     async def __aenter__(self) -> EventStream:
         return self
@@ -80,9 +84,18 @@ class EventStream(ResponseBody):
         return error_event(failure)
 
     async def _next_lines(self) -> bytes:
+        """What the next event says, and all that have come by then: one write for a group of tokens or users."""
+        if self._failure is not None:
+            raise self._failure
         lines = b""
         while not lines:
             index, event = await self._replies.__anext__()
             lines = self._said.take(index, event)
+        while not self._said.is_over and (more := self._replies.ready()) is not None:
+            try:
+                lines += self._said.take(*more)
+            except RequestError as failure:
+                self._failure = failure
+                break
         self._over = self._said.is_over
         return lines

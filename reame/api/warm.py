@@ -62,6 +62,10 @@ class Warming:
         self._coming = None
         return index, event
 
+    def ready(self) -> tuple[int, Event] | None:
+        """Progress goes out one by one: pinning, at an end, has to wait."""
+        return None
+
     def take(self, index: int, event: Event) -> bytes:
         """The lines of a stream for one event. Raises the RequestError of a prompt that failed."""
         if isinstance(event, Delta):

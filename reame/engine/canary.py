@@ -20,6 +20,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +33,7 @@ from reame.engine.llama import LlamaEngine, LlamaOptions
 from reame.errors import ModelError, ReameError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +44,8 @@ _CRASHES = (signal.SIGILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.
 """What a fault ends a process with, SIGKILL when there is no memory; other signals are somebody's wish to stop."""
 _SLOWEST_DISK = 10e6
 """Bytes a second; the model's size by this, and a minute and a half, is how long the child may take."""
+_GLANCE_S = 0.1
+"""Seconds between two looks at whether the trial is still wanted."""
 
 
 @frozen(kw_only=True)
@@ -60,12 +64,13 @@ def check(
     cpu_features: Iterable[str] = (),
     command: Sequence[str] = COMMAND,
     timeout: float | None = None,
+    go_on: Callable[[], bool] = lambda: True,
 ) -> Verdict:
     """Run the child, and once more without extra buffers when it dies by a signal with them. Blocks; any thread.
 
     A good verdict is kept in `cache_dir`/canary, under a name that holds all it depends on: the file, the build of
     llama.cpp, the CPU and the settings. Raises ModelError, never kept, when the model cannot run. `timeout` is for each
-    child, in seconds; by default it grows with the file.
+    child, in seconds; by default it grows with the file. Once `go_on` says no, the child is killed and ModelError raised.
     """
     trial = evolve(options, num_cells=512, num_seqs=1, max_rows=max(_BATCHES), max_sampled=1, mlock=False)
     try:
@@ -75,11 +80,12 @@ def check(
         raise ModelError(f"refused: {model} cannot be read ({error.strerror})") from error
     if (kept := _kept(entry)) is not None:
         return kept
-    crash = _crash(model, trial, command, seconds)
+    run = partial(_crash, command=command, seconds=seconds, go_on=go_on)
+    crash = run(model, trial)
     if crash is None:
         verdict = Verdict(extra_buffers=trial.extra_buffers)
     elif trial.extra_buffers and not trial.exact:
-        second = _crash(model, evolve(trial, extra_buffers=False), command, seconds)
+        second = run(model, evolve(trial, extra_buffers=False))
         if second is not None:
             raise ModelError(f"refused: {_obituary(model.name, second)}")
         why = f"llama.cpp dies of {crash.signal.name} here with repacked weights and runs without them"
@@ -98,14 +104,12 @@ class _Crash:
     """What ggml said before it ended itself: file, line, assertion; else empty."""
 
 
-def _crash(model: Path, trial: LlamaOptions, command: Sequence[str], seconds: float) -> _Crash | None:
+def _crash(
+    model: Path, trial: LlamaOptions, *, command: Sequence[str], seconds: float, go_on: Callable[[], bool]
+) -> _Crash | None:
     """None: it ran. Else how the child crashed. Raises ModelError for a refusal that was said in words."""
     try:
-        done = subprocess.run(
-            [*command, str(model), json.dumps(asdict(trial))],
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False,
-            env={**os.environ, "GGML_NO_BACKTRACE": "1"},
-        )  # fmt: skip
+        done = _run([*command, str(model), json.dumps(asdict(trial))], seconds, go_on)
     except subprocess.TimeoutExpired as error:
         raise ModelError(f"refused: {model.name} gave no token within {seconds:.0f} s in a trial run") from error
     except OSError as error:
@@ -122,6 +126,27 @@ def _crash(model: Path, trial: LlamaOptions, command: Sequence[str], seconds: fl
     if refusal:
         raise ModelError(f"refused: {refusal}")
     return None
+
+
+def _run(words: Sequence[str], seconds: float, go_on: Callable[[], bool]) -> subprocess.CompletedProcess[bytes]:
+    """As `subprocess.run` with a timeout, with a look at `go_on` now and then."""
+    give_up = time.monotonic() + seconds
+    with subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "GGML_NO_BACKTRACE": "1"},
+    ) as child:  # fmt: skip
+        try:
+            while go_on():
+                try:
+                    out, err = child.communicate(timeout=_GLANCE_S)
+                except subprocess.TimeoutExpired:
+                    if time.monotonic() >= give_up:
+                        raise
+                else:
+                    return subprocess.CompletedProcess(words, child.returncode, out, err)
+        finally:
+            child.kill()
+    raise ModelError("the trial of the model was given up")
 
 
 def _obituary(name: str, crash: _Crash) -> str:

@@ -108,7 +108,8 @@ class Daemon:
         try:
             options = options_for(self._config)
             options = await trio.to_thread.run_sync(
-                partial(try_out, self._config, self._path, options), abandon_on_cancel=True
+                partial(try_out, self._config, self._path, options, go_on=lambda: not self._stopping.is_set()),
+                abandon_on_cancel=True,
             )
             memory = await trio.to_thread.run_sync(partial(open_memory, self._config, self._path, options))
             engine = await thread.call(lambda: LlamaEngine(self._path, options, on_progress=self._progress))

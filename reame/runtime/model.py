@@ -24,6 +24,8 @@ from reame.runtime.logs import event as log_event
 from reame.runtime.prompts import ServedModel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from reame.config import Config
     from reame.engine.base import Engine
 
@@ -66,15 +68,16 @@ def options_for(config: Config) -> LlamaOptions:
     )
 
 
-def try_out(config: Config, path: Path, options: LlamaOptions) -> LlamaOptions:
-    """What a child process found out about the model on this machine. Blocks for seconds the first time.
+def try_out(config: Config, path: Path, options: LlamaOptions, *, go_on: Callable[[], bool]) -> LlamaOptions:
+    """What a child process found out about the model on this machine. Blocks for seconds the first time, but not for
+    long once `go_on` says no.
 
-    Raises ModelError when it does not run here.
+    Raises ModelError when it does not run here, or was given up.
     """
     check_build(Path(sys.prefix) / "set-up.json")
     if not config.engine.canary:
         return options
-    verdict = check(path, options, cache_dir=cache_dir(), cpu_features=cpu_features())
+    verdict = check(path, options, cache_dir=cache_dir(), cpu_features=cpu_features(), go_on=go_on)
     if options.extra_buffers and not verdict.extra_buffers:
         if config.engine.extra_buffers == "on":
             raise ModelError(f"{verdict.reason}; set engine.extra_buffers to auto or off")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+import trio
+
 from reame.core.events import Delta, Event, Finish, Timings, Usage
 from reame.errors import RequestError
 from reame.memory.answer_format import Answer
@@ -12,8 +14,6 @@ from reame.runtime.logs import event as log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import trio
 
     from reame.core.request import Call, Request
     from reame.runtime.metrics import Metrics
@@ -52,12 +52,22 @@ class Replies:
         if len(self._finishes) == self.num_choices:
             raise StopAsyncIteration
         async for index, event in self._events:
-            if isinstance(event, Finish):
-                self._finishes[index] = event
-            if index in self._keepers:
-                self._gather(index, event)
-            return index, event
+            return self._noted(index, event)
         return self._cut_off()
+
+    def ready(self) -> tuple[int, Event] | None:
+        """The next event if it is there already; None does not mean the end."""
+        try:
+            return self._noted(*self._events.receive_nowait())
+        except (trio.WouldBlock, trio.EndOfChannel):
+            return None
+
+    def _noted(self, index: int, event: Event) -> tuple[int, Event]:
+        if isinstance(event, Finish):
+            self._finishes[index] = event
+        if index in self._keepers:
+            self._gather(index, event)
+        return index, event
 
     def _gather(self, index: int, event: Event) -> None:
         keep, deltas = self._keepers[index]

@@ -177,6 +177,21 @@ def test_what_killed_writers_left_goes_after_an_hour(tmp_path: Path) -> None:
     assert store.stats().bytes == 2 * CHARGE + 4 * 4096  # an unfinished file needs its room too
 
 
+def test_where_pruning_makes_no_room_nothing_is_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Another process is just writing a file as large as the budget."""
+    store = new_store(tmp_path, BUDGET)
+    line = chain(1, payload=PAYLOAD)
+    line.store(store)
+    unfinished = file_of(tmp_path, line.blocks[0]).with_name("0123456789abcdef.tmp")
+    unfinished.write_bytes(bytes(BUDGET))
+    store.prune()
+    assert chain(2, seed=1, payload=PAYLOAD).store(store) == [False, False]
+    assert store.stats().dropped == 2
+    assert not caplog.records
+    unfinished.unlink()
+    assert chain(2, seed=1, payload=PAYLOAD).store(store) == [True, True]
+
+
 @pytest.mark.parametrize("damage", [b"", b"short", bytes(24), bytes(range(24)), b"\xff" * 24, None])
 def test_a_sum_that_cannot_be_believed_is_counted_anew(tmp_path: Path, damage: bytes | None) -> None:
     store = new_store(tmp_path, BUDGET)
