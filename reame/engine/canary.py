@@ -70,7 +70,7 @@ def check(
 
     A good verdict is kept in `cache_dir`/canary, under a name that holds all it depends on: the file, the build of
     llama.cpp, the CPU and the settings. Raises ModelError, never kept, when the model cannot run. `timeout` is for each
-    child, in seconds; by default it grows with the file. Once `go_on` says no, the child is killed and ModelError raised.
+    child, in seconds; by default it grows with the file. Once `go_on` says no, the child is killed: ModelError.
     """
     trial = evolve(options, num_cells=512, num_seqs=1, max_rows=max(_BATCHES), max_sampled=1, mlock=False)
     try:

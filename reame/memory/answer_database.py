@@ -20,7 +20,7 @@ BUSY_S = 1.0
 NOT_OURS = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_ERROR}
 """Damaged; or (SQLITE_ERROR) without the tables that ours has."""
 BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_PRAGMAS = ("journal_mode = WAL", "synchronous = NORMAL", "journal_size_limit = 4194304", "secure_delete = ON")
+_PRAGMAS = ("journal_mode = WAL", "synchronous = NORMAL", "journal_size_limit = 4194304")
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS answers (

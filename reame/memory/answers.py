@@ -200,15 +200,16 @@ class AnswerStore:
             try:
                 database = self._database.open()
                 count = database.execute(statement, values).rowcount
+                database.execute("VACUUM")  # what was deleted is still in free pages
+                (blocked, *_) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             except sqlite3.Error as error:
                 if code_of(error) not in NOT_OURS:
                     raise OSError(f"{self.path}: {error}") from None
                 self._database.set_aside()  # what cannot be read must go as a whole
                 self._database.aside.unlink()
                 return 0
-            with suppress(sqlite3.OperationalError):  # others are reading: what was deleted is overwritten already
-                database.execute("VACUUM")
-                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            if blocked:
+                raise OSError(f"{self.path}: deleted, but not yet overwritten: another process reads it; try again")
             return count
 
     def _safely(self, work: Callable[[sqlite3.Connection], T]) -> T | None:

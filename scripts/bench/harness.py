@@ -145,6 +145,7 @@ def warm_up(server: Server, scenario: Scenario, options: Options) -> None:
     prompts = Prompts(options.seed, scenario.name, WARM_UP)
     server.resume()
     Run(server.port, prompts, options.scale).ask(Part(body=completion(prompts.text(64), 8)))
+    server.settle()
     server.rest()
 
 
@@ -155,6 +156,7 @@ def _run_server(server: Server, scenario: Scenario, options: Options, round_: in
     try:
         values = scenario.measure(run)
         noise = meter.noise()
+        server.settle()
     finally:
         server.rest()
     return Outcome(values=values, noise=noise, texts=tuple(run.texts), prompt_tokens=tuple(run.prompt_tokens))

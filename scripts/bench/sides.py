@@ -13,6 +13,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import psutil
 import tomli_w
 from attrs import define, frozen
 
@@ -24,6 +25,7 @@ from contextlib import suppress
 
 START_S = 300.0
 """Longest wait for a server to be ready; a first start of Reame tries the model in a canary process before."""
+SETTLE_S = 5.0
 STOP_S = 20.0
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -96,6 +98,15 @@ class Server:
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
+
+    def settle(self) -> None:
+        """Until it has nothing left to do, at most `SETTLE_S`: what it does behind an answer's back, such as writing to
+        disk, would else fall into its next run."""
+        process, deadline = psutil.Process(self.process.pid), time.monotonic() + SETTLE_S
+        before = -1.0
+        while time.monotonic() < deadline and (now := sum(process.cpu_times()[:2])) > before + 0.01:
+            before = now
+            time.sleep(0.25)
 
     def rest(self) -> None:
         """Raises BenchError, with the end of its log, when the server has ended by itself."""

@@ -36,18 +36,18 @@ def free_port() -> int:
 
 
 class DaemonProcess:
-    """Started at once; ready after `wait_ready`. As a context it ends with SIGTERM, which must give 0 and a clean log, unless
-    `wait_exit` has seen its end before.
+    """Started at once; ready after `wait_ready`. As a context it ends with SIGTERM, which must give 0 and a clean log,
+    unless `wait_exit` has seen its end before.
 
-    `tables` are those of the TOML file; the port is a free one. `environ` is added to an environment that has nothing
-    of Reame's in it.
+    `tables` are those of the TOML file; the port is a free one if they name none. `environ` is added to an environment
+    that has nothing of Reame's in it.
     """
 
     def __init__(self, folder: Path, tables: Tables, environ: Mapping[str, str]) -> None:
-        self.port = free_port()
+        self.port = int(str(tables.get("server", {}).get("port") or free_port()))
         self.url = f"http://127.0.0.1:{self.port}"
         self.config = folder / f"reame-{self.port}.toml"
-        server = {"port": self.port} | tables.get("server", {})
+        server = tables.get("server", {}) | {"port": self.port}
         self.config.write_text(tomli_w.dumps(tables | {"server": server}), "utf-8")
         own = {name: value for name, value in os.environ.items() if not name.startswith("REAME_")}
         self.process = subprocess.Popen(

@@ -20,13 +20,14 @@ LETTER_A = 81
 """SmolLM2's token for "a"; the other small letters follow."""
 
 
-def connect(daemon: DaemonProcess) -> AsyncClient:
+def connect(daemon: DaemonProcess, key: str = "") -> AsyncClient:
     """As many connections as one likes, none of them reused by chance after it was closed in the middle."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
     limits = Limits(max_connections=None, max_keepalive_connections=0)
-    return AsyncClient(base_url=daemon.url, timeout=PATIENCE_S, limits=limits, trust_env=False)
+    return AsyncClient(base_url=daemon.url, timeout=PATIENCE_S, limits=limits, headers=headers, trust_env=False)
 
 
-def ask(prompt: str | list[int], max_tokens: int = 8, **more: Any) -> dict[str, Any]:
+def ask(prompt: str | list[int] | list[str], max_tokens: int = 8, **more: Any) -> dict[str, Any]:
     """A completion's body, greedy."""
     return {"prompt": prompt, "max_tokens": max_tokens, "temperature": 0} | more
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Launch
-    from daemon_process import DaemonProcess
+    from daemon_process import DaemonProcess, Tables
 
 
 @pytest.fixture
@@ -112,14 +112,15 @@ def test_a_signal_while_the_model_is_loaded_ends_it(launch: Launch) -> None:
         assert "Traceback" not in daemon.log
 
 
-def refusal(folder: Path, tables: dict[str, dict[str, Any]], environ: dict[str, str] | None = None) -> str:
+def refusal(folder: Path, tables: Tables, environ: dict[str, str] | None = None) -> str:
     """The last line of a daemon that does not start: the only one that does not come from the log. Exit status 1."""
     config = folder / "c.toml"
     server = {"port": free_port()} | tables.get("server", {})
     config.write_text(tomli_w.dumps(tables | {"server": server}))
     done = subprocess.run(
         ["prlimit", "--as=16000000000", REAME, "serve", "--config", config],  # no machine shall be filled by a test
-        env={**os.environ, **(environ or {})}, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+        env={**os.environ, **(environ or {})}, cwd=folder,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (1, "")
     *log, last = done.stderr.splitlines()
@@ -148,20 +149,20 @@ def test_a_model_that_crashes_here(tmp_path: Path, model_path: Path) -> None:
 
 
 def test_more_cells_than_there_is_memory(tmp_path: Path, model_path: Path) -> None:
-    tables = {"model": {"path": str(model_path)}, "engine": {"cells": 67_108_864}}
+    tables: Tables = {"model": {"path": str(model_path)}, "engine": {"cells": 4_000_000}}
     assert "engine.cells" in refusal(tmp_path, tables)
 
 
 def test_a_port_that_is_taken(tmp_path: Path, model_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        tables = {"model": {"path": str(model_path)}, "server": {"port": port}}
+        tables: Tables = {"model": {"path": str(model_path)}, "server": {"port": port}}
         assert f"port {port} of 127.0.0.1 is in use" in refusal(tmp_path, tables)
 
 
 def test_everywhere_without_a_key(tmp_path: Path, model_path: Path) -> None:
     refuse = partial(refusal, tmp_path)
-    tables = {"model": {"path": str(model_path)}, "server": {"host": "0.0.0.0"}}
+    tables: Tables = {"model": {"path": str(model_path)}, "server": {"host": "0.0.0.0"}}
     assert "api_keys_file" in refuse(tables)
     (tmp_path / "keys").write_text("# nobody yet\n")
     tables["server"]["api_keys_file"] = str(tmp_path / "keys")

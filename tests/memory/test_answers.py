@@ -177,6 +177,22 @@ def test_a_namespace_is_forgotten_to_the_last_byte(open_store: Callable[..., Ans
     assert store.stats().answers == 0
 
 
+def test_what_could_not_be_overwritten_yet_is_said(
+    open_store: Callable[..., AnswerStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reame.memory.answer_database.BUSY_S", 0.0)
+    store = open_store()
+    store.put(key(1), ANSWER, namespace="alice")
+    reader = sqlite3.connect(tmp_path / "memory" / "answers.sqlite", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM answers").fetchall()
+    with pytest.raises(OSError, match="another process reads it; try again"):
+        store.forget("alice")
+    assert store.get(key(1)) is None
+    reader.close()
+    assert store.forget("alice") == 0
+
+
 def test_forgetting_where_nothing_is_makes_nothing(open_store: Callable[..., AnswerStore], tmp_path: Path) -> None:
     store = open_store()
     assert (store.forget(""), store.clear(), store.prune(), store.verify()) == (0, 0, 0, (0, 0))
@@ -388,7 +404,7 @@ def test_a_writer_that_is_killed_leaves_a_sound_database(
 import sys
 from pathlib import Path
 from test_answers import AnswerStore, key, long
-store = AnswerStore(Path(sys.argv[1]), budget_bytes=100_000)
+store = AnswerStore(Path(sys.argv[1]), budget_bytes=1 << 30)
 number = 0
 while True:
     assert store.put(key(number), long(number), namespace="")
@@ -402,7 +418,7 @@ while True:
             assert process.stdout
             last = [int(process.stdout.readline()) for _ in range(lines)][-1]
             process.kill()
-        store = open_store(100_000)
+        store = open_store(1 << 30)
         assert store.get(key(last)) == long(last)
         assert store.verify()[1] == 0
         store.close()
