@@ -1,6 +1,8 @@
-"""Losslessness through the whole program: many prompts, greedy and seeded, alone and by eight users at once who come and
-go, on a daemon whose cache is so small that sequences are evicted, moved, put back and loaded from disk all the time.
-Whoever asks gets the same text."""
+"""Losslessness through the whole program: many prompts, greedy and seeded, alone and by eight users at once.
+
+The users come and go, and the daemon's cache is so small that sequences are evicted, moved, put back and loaded from
+disk all the time. Whoever asks gets the same text.
+"""
 
 from __future__ import annotations
 
@@ -91,9 +93,9 @@ async def drill(client: AsyncClient, count: int, random: Random) -> list[str]:
 def tell(seen: Readings, crowd: Crowd, num_texts: int) -> None:
     disk = {event: int(seen[f'disk_block_events_total{{event="{event}"}}']) for event in ("hits", "stored", "evicted")}
     print(
-        f"{len(crowd.texts)} requests alone and in a crowd of {USERS}, {num_texts} different texts; {crowd.num_left} left; "
-        f"{seen['preemptions_total']:.0f} preemptions; {seen['cached_tokens_total']:.0f} of "
-        f"{seen['prompt_tokens_total']:.0f} prompt tokens cached; blocks on disk: {disk}"
+        f"{len(crowd.texts)} requests alone and in a crowd of {USERS}, {num_texts} different texts; "
+        f"{crowd.num_left} left early; {seen['preemptions_total']:.0f} preemptions; "
+        f"{seen['cached_tokens_total']:.0f} of {seen['prompt_tokens_total']:.0f} prompt tokens cached; blocks on disk: {disk}"
     )
 
 

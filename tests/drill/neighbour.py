@@ -1,5 +1,7 @@
-"""Decode speed alone and beside one busy process, in turns; medians and their ratio. Only worth reading on a machine where
-nobody else works: the drill says how much others took."""
+"""Decode speed alone and beside one busy process, in turns: medians and their ratio.
+
+Only worth reading on a machine where nobody else works; the drill says how much others take.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def busy_process() -> Iterator[None]:
-    with subprocess.Popen([sys.executable, "-c", "print(flush=True)\nwhile True: pass"], stdout=subprocess.PIPE) as busy:
+    code = "print(flush=True)\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as busy:
         try:
             assert busy.stdout is not None
             busy.stdout.readline()

@@ -11,7 +11,7 @@ import trio
 from attrs import define, field
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Container
 
     from httpx2 import AsyncClient
 
@@ -108,14 +108,17 @@ class Stream:
 
 
 @asynccontextmanager
-async def streaming(client: AsyncClient, path: str, body: dict[str, Any]) -> AsyncIterator[Stream]:
-    """An answer being streamed, status 200. Leaving the block closes the connection, as a client does who goes away."""
+async def streaming(
+    client: AsyncClient, path: str, body: dict[str, Any], *, refusals: Container[int] = ()
+) -> AsyncIterator[Stream]:
+    """An answer being streamed, status 200 or one of `refusals`. Leaving the block closes the connection, as a client
+    does who goes away."""
     host, port = client.base_url.host, client.base_url.port
     assert port is not None
     async with await trio.open_tcp_stream(host, port) as wire:
         opened = Stream(wire)
         await opened.send(client, path, body | {"stream": True})
-        assert opened.status == 200, opened.status
+        assert opened.status == 200 or opened.status in refusals, opened.status
         yield opened
 
 
