@@ -74,7 +74,7 @@ class EngineConfig:
         "Bit-identical results with K-quant models too, which then read prompts at half speed; others always are.",
     )
     spin_count: int = setting(
-        2000,
+        3000,
         Whole(0, 1_000_000_000),
         "GOMP_SPINCOUNT, unless the environment sets it: a short spin survives busy neighbours; 0 = libgomp's default.",
     )

@@ -51,7 +51,7 @@ class LlamaOptions:
     mlock: bool = False
     extra_buffers: bool = True
     exact: bool = False
-    spin_count: int = 2000
+    spin_count: int = 3000
 
 
 class LlamaEngine:
