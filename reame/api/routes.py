@@ -82,6 +82,7 @@ class Routes:
         return json_response(body, status=200 if ready else 503, headers=headers)
 
     async def show_metrics(self) -> Response:
+        await trio.to_thread.run_sync(self.metrics.refresh, limiter=self.parsing)
         return Response(self.metrics.render(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def models(self) -> Response:

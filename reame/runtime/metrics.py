@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from reame.core.scheduler import Scheduler
+    from reame.memory.answers import AnswerStats
+    from reame.memory.block_counts import BlockStats
     from reame.runtime.memory import Memory
 
 
@@ -23,6 +25,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._memory: MemoryCollector | None = None
 
         def counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
             return Counter(f"reame_{name}", text, labels, registry=self.registry)
@@ -52,8 +55,14 @@ class Metrics:
         self.registry.register(SchedulerCollector(scheduler))
 
     def watch(self, memory: Memory) -> None:
-        """Show what the memory on disk counts; it is asked at each scrape."""
-        self.registry.register(MemoryCollector(memory))
+        """Show what the memory on disk counts, as of the last `refresh`."""
+        self._memory = MemoryCollector(memory)
+        self.registry.register(self._memory)
+
+    def refresh(self) -> None:
+        """Ask the disk. For an I/O thread: it may wait a second for another process."""
+        if self._memory is not None:
+            self._memory.refresh()
 
     def render(self) -> bytes:
         """The text exposition format; independent of the locale."""
@@ -84,12 +93,16 @@ class MemoryCollector(Collector):
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
+        self._stats: tuple[BlockStats | None, AnswerStats | None] = (None, None)
+
+    def refresh(self) -> None:
+        self._stats = self._memory.stats()
 
     def describe(self) -> list[Metric]:
         return []
 
     def collect(self) -> Iterator[Metric]:
-        blocks, answers = self._memory.stats()
+        blocks, answers = self._stats
         if blocks is not None:
             events = CounterMetricFamily("reame_disk_block_events", "Blocks, by what came of them.", labels=["event"])
             for event in ("hits", "misses", "stored", "evicted", "corrupt", "foreign", "dropped"):

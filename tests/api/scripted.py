@@ -133,6 +133,9 @@ class ScriptedIntake:
 
 
 class NoMetrics:
+    def refresh(self) -> None:
+        pass
+
     def render(self) -> bytes:
         return b"# TYPE reame_steps_total counter\nreame_steps_total 7.0\n"
 
