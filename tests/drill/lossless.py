@@ -95,7 +95,8 @@ def tell(seen: Readings, crowd: Crowd, num_texts: int) -> None:
     print(
         f"{len(crowd.texts)} requests alone and in a crowd of {USERS}, {num_texts} different texts; "
         f"{crowd.num_left} left early; {seen['preemptions_total']:.0f} preemptions; "
-        f"{seen['cached_tokens_total']:.0f} of {seen['prompt_tokens_total']:.0f} prompt tokens cached; blocks on disk: {disk}"
+        f"{seen['cached_tokens_total']:.0f} of {seen['prompt_tokens_total']:.0f} prompt tokens cached; "
+        f"blocks on disk: {disk}"
     )
 
 

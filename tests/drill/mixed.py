@@ -1,5 +1,5 @@
-"""Fifty clients at once, for minutes: chats, completions, streams, several choices, logprobs, long prompts, prompts that
-are too long, bad bodies, clients that leave. Every request is unique.
+"""Fifty clients at once, for minutes: chats, completions, streams, several choices, logprobs, long prompts and too long
+ones, bad bodies, clients that leave. Every request is unique.
 
 What must hold: only answers that the documentation knows; every request is answered or refused; health answers all the
 while; memory (anonymous and swapped), file descriptors and threads stay flat after the first third; a clean end.
