@@ -95,7 +95,7 @@ def chatting(model: Path, cwd: Path, *options: str) -> Iterator[Terminal]:
 
 
 def test_a_conversation_with_keys(model_path: Path, tmp_path: Path) -> None:
-    with chatting(model_path, tmp_path, "--max-tokens", "8", "--stats") as terminal:
+    with chatting(model_path, tmp_path, "--max-tokens", "8", "--stats", "--set", "memory.enabled=false") as terminal:
         before = terminal.modes()
         greeting = terminal.until(PROMPT)
         assert "loading" in greeting

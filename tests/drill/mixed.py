@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 CONTEXT = 512
 REFUSALS = {429, 503}
 MOST_GROWTH_KB = 10.0
-"""A request, as a mean over the last two thirds."""
+"""A served request, as a mean over the last two thirds."""
 BAD: list[tuple[str, bytes, int]] = [
     (CHAT, b"{", 400),
     (CHAT, b"[]", 400),
@@ -59,6 +59,10 @@ class Play:
     faults: list[str] = field(factory=list)
     number: int = 0
 
+    @property
+    def num_served(self) -> int:
+        return sum(count for outcome, count in self.outcomes.items() if outcome.endswith(("200", "left")))
+
     async def act(self) -> None:
         """One client: one thing after the other until the time is up."""
         ways: list[tuple[Callable[[], Awaitable[str]], int]] = [
@@ -69,7 +73,10 @@ class Play:
             self.number += 1
             try:
                 with trio.fail_after(PATIENCE_S):
-                    self.outcomes[f"{way.__name__}: {await way()}"] += 1
+                    outcome = await way()
+                self.outcomes[f"{way.__name__}: {outcome}"] += 1
+                if outcome in ("429", "503"):
+                    await trio.sleep(self.random.uniform(0.1, 2))
             except (HTTPError, h11.RemoteProtocolError, OSError, trio.TooSlowError, AssertionError, KeyError) as error:
                 self.faults.append(f"{way.__name__}: {type(error).__name__} {error}")
 
@@ -169,7 +176,7 @@ class Watch:
             self.slowest = max(self.slowest, time.monotonic() - started)
             if response.status_code != 200:
                 self.play.faults.append(f"health: {response.status_code} {response.text}")
-            self.looks.append((self.play.number, status_fields(self.daemon.process.pid)))
+            self.looks.append((self.play.num_served, status_fields(self.daemon.process.pid)))
             await trio.sleep(0.5)
 
     def growth(self) -> list[str]:
@@ -179,7 +186,7 @@ class Watch:
         requests = last.requests - middle.requests
         slope = (last.memory_kb - middle.memory_kb) / max(1, requests)
         memory = f"{middle.memory_kb:.0f} -> {last.memory_kb:.0f} kB"
-        print(f"RssAnon+VmSwap {memory} in {requests:.0f} requests: {slope:.2f} kB each")
+        print(f"RssAnon+VmSwap {memory} in {requests:.0f} served requests: {slope:.2f} kB each")
         print(f"threads {middle.threads:.0f} -> {last.threads:.0f}; slowest /health {self.slowest:.2f} s")
         faults = [f"memory grows by {slope:.1f} kB a request"] if slope > MOST_GROWTH_KB else []
         return faults + ([f"threads: {middle} -> {last}"] if last.threads > middle.threads + 2 else [])

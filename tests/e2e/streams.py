@@ -64,6 +64,7 @@ class Stream:
         self._wire = wire
         self._parser = h11.Connection(h11.CLIENT)
         self._unread = b""
+        self._is_over = False
 
     async def send(self, client: AsyncClient, path: str, body: dict[str, Any]) -> None:
         """Ask, with the client's own headers, and wait for the head of the answer."""
@@ -82,17 +83,19 @@ class Stream:
         self.headers = {name.decode(): value.decode() for name, value in head.headers}
 
     async def piece(self) -> bool:
-        """Read on to the next piece of text; False at the end."""
-        while True:
+        """Read on to the next piece of text; False at the end, as often as one asks."""
+        while not self._is_over:
             while b"\n" in self._unread:
                 line, _, self._unread = self._unread.partition(b"\n")
                 if self.told.take(line.decode()):
                     return True
             event = await self._next()
-            if not isinstance(event, h11.Data):
+            if isinstance(event, h11.Data):
+                self._unread += event.data
+            else:
                 assert isinstance(event, h11.EndOfMessage)
-                return False
-            self._unread += event.data
+                self._is_over = True
+        return False
 
     async def rest(self) -> Told:
         while await self.piece():
