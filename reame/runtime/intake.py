@@ -118,10 +118,11 @@ class Intake:
             with send:
                 prompts = [await self._tokenise(model, prompt) for prompt in call.prompts]
                 requests = self._requests(model, call, prompts, key=key, namespace=namespace)
-                replies = Replies(call, requests, receive)
-                new = await self._recall(call, requests, replies, send)
+                made = Replies(call, requests, receive)
+                new = await self._recall(call, requests, made, send)
                 on_disk = {prompt: await self._num_on_disk(prompt, namespace) for prompt in {r.prompt for _, r in new}}
                 self._hand_over([Job(r, index, send.clone(), on_disk[r.prompt]) for index, r in new])
+                replies = made
             yield replies
         finally:
             receive.close()
