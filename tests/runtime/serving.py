@@ -134,12 +134,12 @@ def config_of(
 
 @asynccontextmanager
 async def serving(
-    config: Config, *, thread: Caller | None = None, memory: Memory | None = None
+    config: Config, *, thread: Caller | None = None, memory: Memory | None = None, run_ahead: int = 1
 ) -> AsyncIterator[Serving]:
     """Serve until the block ends; then the loop must end by itself, with every cell accounted for."""
     with trio.fail_after(LONG):
         async with trio.open_nursery() as nursery:
-            up = start(config, nursery, thread or InlineThread(), memory or forgetful())
+            up = start(config, nursery, thread or InlineThread(), memory or forgetful(), run_ahead)
             yield up
             up.intake.close()
     if not up.scope.cancelled_caught:
@@ -147,7 +147,7 @@ async def serving(
         assert (up.loop.scheduler.sequences(), slots.num_pinned) == ([], 0)
 
 
-def start(config: Config, nursery: trio.Nursery, thread: Caller, memory: Memory) -> Serving:
+def start(config: Config, nursery: trio.Nursery, thread: Caller, memory: Memory, run_ahead: int) -> Serving:
     engine = CountingEngine(
         num_cells=config.engine.cells or 2 * config.engine.context,
         num_seqs=config.engine.slots + config.engine.residents,
@@ -156,7 +156,7 @@ def start(config: Config, nursery: trio.Nursery, thread: Caller, memory: Memory)
     metrics = Metrics()
     intake = Intake(config, "fake", metrics)
     scheduler = new_scheduler(config, engine, memory.block_tokens)
-    loop = DecodeLoop(scheduler, StepRunner(engine), thread, intake.jobs, memory, metrics)
+    loop = DecodeLoop(scheduler, StepRunner(engine), thread, intake.jobs, memory, metrics, run_ahead=run_ahead)
     scope = trio.CancelScope()
     nursery.start_soon(partial(_run, loop, scope))
     intake.opened(served_model(config, Path("fake.gguf"), "fake", engine), loop, memory)
