@@ -36,10 +36,14 @@ def arguments(doc: str | None, **defaults: int | float) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def model_tables(tables: Tables) -> Tables:
-    """The config's tables with the real small model in them, which is pulled when it is not there."""
+def start(folder: Path, tables: Tables) -> DaemonProcess:
+    """A daemon on the real small model, which is pulled when it is not there. All that it keeps is in `folder`."""
     subprocess.run([sys.executable, "-m", "reame", "pull", MODEL], check=True, capture_output=True)
-    return tables | {"model": {"path": str(resolve(MODEL))} | tables.get("model", {})}
+    tables = tables | {
+        "model": {"path": str(resolve(MODEL))},
+        "memory": {"path": str(folder / "memory")} | tables.get("memory", {}),
+    }
+    return DaemonProcess(folder, tables, {"REAME_CACHE": str(folder / "cache")})
 
 
 @contextmanager
@@ -50,11 +54,9 @@ def scratch() -> Iterator[Path]:
 
 @contextmanager
 def serving(**tables: dict[str, object]) -> Iterator[DaemonProcess]:
-    """A ready daemon whose memory is its own. Its end must be a clean one."""
-    with scratch() as folder:
-        tables["memory"] = {"path": str(folder / "memory")} | tables.get("memory", {})
-        with DaemonProcess(folder, model_tables(tables), {}) as daemon:
-            yield daemon.wait_ready()
+    """A ready daemon that remembers nothing of another one. Its end must be a clean one."""
+    with scratch() as folder, start(folder, tables) as daemon:
+        yield daemon.wait_ready()
 
 
 def verdict(faults: list[str]) -> int:

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import h11
 import trio
-from _drill import WORDS, arguments, model_tables, scratch, verdict
+from _drill import WORDS, arguments, scratch, start, verdict
 from attrs import define, field
-from daemon_process import DaemonProcess
 from httpx2 import HTTPError
 from streams import streaming
 from talking import COMPLETIONS, ask, connect, text_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from daemon_process import DaemonProcess
 
 FIXED = ask("The five largest cities of Europe are", 24)
 GONE = (HTTPError, h11.RemoteProtocolError, OSError, trio.BrokenResourceError)
@@ -41,9 +42,9 @@ class Ends:
     def start(self) -> DaemonProcess:
         tables: dict[str, dict[str, object]] = {
             "engine": {"slots": 4, "context": 256, "batch_rows": 64},
-            "memory": {"path": str(self.folder / "memory"), "answers": False, "disk_mb": 8},
+            "memory": {"answers": False, "disk_mb": 8},
         }
-        return DaemonProcess(self.folder, model_tables(tables), {})
+        return start(self.folder, tables)
 
     async def serve(self, numbers: list[signal.Signals], expected: int) -> None:
         """Load it, send it `numbers` at a random moment, and see how it ends."""

@@ -103,7 +103,7 @@ def tell(seen: Readings, crowd: Crowd, num_texts: int) -> None:
 async def main() -> int:
     options = arguments(__doc__, count=200, seed=1)
     with serving(
-        engine={"slots": USERS, "context": 256, "cells": 512, "residents": 4, "batch_rows": 64},
+        engine={"slots": USERS, "context": 256, "cells": 256, "residents": 4, "batch_rows": 64},
         scheduler={"reserve_tokens": 4},
         memory={"answers": False, "disk_mb": 8},
     ) as daemon:

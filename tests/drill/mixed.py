@@ -12,13 +12,13 @@ import sys
 import time
 from collections import Counter
 from random import Random
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import h11
 import trio
 from _drill import WORDS, arguments, serving, verdict
-from attrs import define, field, frozen
+from _watch import Watch
+from attrs import define, field
 from daemon_process import PATIENCE_S, status_fields
 from httpx2 import HTTPError
 from streams import streaming
@@ -32,12 +32,8 @@ if TYPE_CHECKING:
 
 CONTEXT = 512
 REFUSALS = {429, 503}
-MOST_GROWTH_KB = 10.0
-"""A served request, as a mean."""
-SETTLE_S = 8.0
+SETTLE_S = 6.0
 """Longer than the daemon lingers over a connection whose client was still sending (413)."""
-FIRST = 200
-"""Served requests after which memory must be flat."""
 BAD: list[tuple[str, bytes, int]] = [
     (CHAT, b"{", 400),
     (CHAT, b"[]", 400),
@@ -163,76 +159,24 @@ def check(body: dict[str, Any], choices: list[dict[str, Any]], usage: dict[str, 
     json.dumps(choices).encode()
 
 
-@define
-class Watch:
-    """Looks at the process and at /health from time to time."""
-
-    daemon: DaemonProcess
-    client: AsyncClient
-    play: Play
-    looks: list[tuple[int, dict[str, int]]] = field(factory=list)
-    slowest: float = 0.0
-
-    async def look(self) -> None:
-        while time.monotonic() < self.play.until:
-            started = time.monotonic()
-            response = await self.client.get("/health")
-            self.slowest = max(self.slowest, time.monotonic() - started)
-            if response.status_code != 200:
-                self.play.faults.append(f"health: {response.status_code} {response.text}")
-            self.looks.append((self.play.num_served, status_fields(self.daemon.process.pid)))
-            await trio.sleep(0.5)
-
-    def growth(self) -> list[str]:
-        """Between the medians of the two halves of what came after the `FIRST` requests."""
-        looks = [look for look in self.looks if look[0] >= FIRST]
-        print(f"slowest /health {self.slowest:.2f} s")
-        if len(looks) < 4:
-            print(f"fewer than {FIRST} requests were served: too few to judge the memory")
-            return []
-        early, late = Means.of(looks[: len(looks) // 2]), Means.of(looks[len(looks) // 2 :])
-        requests = late.requests - early.requests
-        slope = (late.memory_kb - early.memory_kb) / max(1, requests)
-        memory = f"{early.memory_kb:.0f} -> {late.memory_kb:.0f} kB"
-        print(f"RssAnon+VmSwap {memory} in {requests:.0f} served requests: {slope:.2f} kB each")
-        faults = [f"memory grows by {slope:.1f} kB a request"] if slope > MOST_GROWTH_KB and requests > FIRST else []
-        return faults + ([f"threads: {early} -> {late}"] if late.threads > early.threads + 2 else [])
-
-
-@frozen
-class Means:
-    """Medians over several looks."""
-
-    requests: float
-    memory_kb: float
-    threads: float
-
-    @classmethod
-    def of(cls, looks: list[tuple[int, dict[str, int]]]) -> Means:
-        return cls(
-            median(number for number, _ in looks),
-            median(status["RssAnon"] + status["VmSwap"] for _, status in looks),
-            median(status["Threads"] for _, status in looks),
-        )
-
-
 async def drill(daemon: DaemonProcess, clients: int, minutes: float, seed: int) -> list[str]:
     async with connect(daemon) as client:
         await client.get("/health")
         before = status_fields(daemon.process.pid)
         play = Play(client, Random(seed), time.monotonic() + 60 * minutes)
-        watch = Watch(daemon, client, play)
+        watch = Watch(daemon, client)
         async with trio.open_nursery() as nursery:
-            for _ in range(clients):
-                nursery.start_soon(play.act)
-            nursery.start_soon(watch.look)
+            nursery.start_soon(watch.look, lambda: play.num_served)
+            async with trio.open_nursery() as players:
+                for _ in range(clients):
+                    players.start_soon(play.act)
+            nursery.cancel_scope.cancel()
         seen = await until_idle(client)
         await trio.sleep(SETTLE_S)
         after = status_fields(daemon.process.pid)
     print(f"{play.number} requests: {dict(sorted(play.outcomes.items()))}")
     print(f"the daemon counted {seen.outcomes()}, {seen['preemptions_total']:.0f} preemptions")
-    faults = play.faults
-    faults += watch.growth()
+    faults = play.faults + watch.faults + watch.growth()
     faults += [f"fds: {before['fds']} before, {after['fds']} after"] if after["fds"] > before["fds"] + 4 else []
     faults += [f"{seen['step_errors_total']:.0f} steps failed"] if seen["step_errors_total"] else []
     faults += [line for line in daemon.log.splitlines() if " ERROR " in line or "Traceback" in line]

@@ -122,3 +122,16 @@ async def test_no_part_of_a_stop_string_is_told(client: AsyncClient, stops: list
     assert told.texts[0] == free[: min(ends, default=len(free))]
     assert told.reasons[0] == ("stop" if ends else "length")
     assert await text_of(client, COMPLETIONS, body | {"stop": stops}) == told.texts[0]
+
+
+async def test_an_answer_that_ends_by_itself(client: AsyncClient) -> None:
+    """The end of the assistant's turn ends it, and is no part of its text; nor are other special tokens."""
+    body = say("Say hello.", 100)
+    whole = await answer(client, CHAT, body)
+    told = await stream(client, CHAT, body)
+    (choice,) = whole["choices"]
+    assert (choice["finish_reason"], told.reasons[0]) == ("stop", "stop")
+    assert choice["message"]["content"] == told.texts[0]
+    assert whole["usage"]["completion_tokens"] < 100
+    assert "<|" not in told.texts[0]
+    assert {event["choices"][0]["finish_reason"] for event in told.events[:-1]} == {None}

@@ -1,0 +1,30 @@
+"""The drills of tests/drill in a few seconds each: they run, and hold. Their long forms are for `./scripts/drill`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from daemon_process import PATIENCE_S
+
+DRILLS = Path(__file__).resolve().parents[1] / "drill"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "oracle --count 20",
+        "lossless --count 8",
+        "mixed --minutes 0.1 --clients 12",
+        "neighbour --count 1 --tokens 8 --at-most 1e9",
+        "ends --count 3",
+    ],
+)
+def test_a_drill_in_short(words: str, model_path: Path) -> None:
+    name, *options = words.split()
+    command = [sys.executable, str(DRILLS / f"{name}.py"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=5 * PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "held" in done.stdout
