@@ -17,9 +17,9 @@ DRILLS = Path(__file__).resolve().parents[1] / "drill"
     [
         "oracle --count 20",
         "lossless --count 8",
-        "mixed --minutes 0.1 --clients 12",
+        "mixed --minutes 0.05 --clients 12",
         "neighbour --count 1 --tokens 8 --at-most 1e9",
-        "ends --count 3",
+        "ends --count 2",
     ],
 )
 def test_a_drill_in_short(words: str, model_path: Path) -> None:

@@ -75,7 +75,8 @@ async def test_a_short_prompt_overtakes_it(client: AsyncClient) -> None:
 
 
 async def test_health_and_metrics_answer_meanwhile(client: AsyncClient) -> None:
-    """About one look for each step of the prompt at least; each of them sees it in its slot."""
+    """A server that answers between steps only, or not at all, gives a look or two; a live one at least one for a few
+    steps, however busy the machine is. Each of them sees the prompt in its slot."""
     looks = 0
     start = await until_idle(client)
     async with trio.open_nursery() as nursery:
@@ -83,4 +84,4 @@ async def test_health_and_metrics_answer_meanwhile(client: AsyncClient) -> None:
         await until_busy(client, running=1)
         while (await until(client, lambda seen: True))["generated_tokens_total"] == start["generated_tokens_total"]:
             looks += (await health(client))["slots"]["busy"] == 1
-    assert looks >= STEPS
+    assert looks >= max(3, STEPS // 4)

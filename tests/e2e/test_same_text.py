@@ -50,11 +50,10 @@ async def at_once(client: AsyncClient, bodies: Sequence[dict[str, Any]]) -> list
 
 
 async def test_eight_at_once_get_what_each_gets_alone(client: AsyncClient) -> None:
-    """Cold in a crowd, then warm alone, warm in a crowd; and others cold alone, then warm in a crowd."""
+    """Some cold in a crowd, then warm alone; others cold alone, then warm in a crowd."""
     bodies = mixed(8, seed=1)
     crowd = await at_once(client, bodies)
     assert [await text_of(client, COMPLETIONS, body) for body in bodies] == crowd
-    assert await at_once(client, bodies) == crowd
     assert len(set(crowd)) > 4
     others = mixed(8, seed=2)
     alone = [await text_of(client, COMPLETIONS, body) for body in others]
@@ -102,8 +101,9 @@ async def test_a_limit_in_the_middle_of_a_character(client: AsyncClient) -> None
     for length, (text, longer) in enumerate(pairwise(texts), 1):
         assert longer.startswith(text)
         assert "\ufffd" not in text
-        told = await stream(client, COMPLETIONS, body | {"max_tokens": length, "n": 3 if length == 5 else 1})
-        assert set(told.texts.values()) <= {text}
+        if length % 3 == 0:
+            told = await stream(client, COMPLETIONS, body | {"max_tokens": length, "n": length // 3})
+            assert set(told.texts.values()) <= {text}
 
 
 STOPS = [["P Q R"], [" L P", "never"], ["nswer", "wer is:"], ["Q R X Y"]]
