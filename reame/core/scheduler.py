@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 class Scheduler:
     """Owner of all sequences and slots. Between `plan` and `commit` nothing else may be called.
 
+    `num_rows` were computed and `num_drawn` tokens drawn since the start; counted before anybody's end can be seen.
     `piece` gives a token's bytes, `eog_tokens` end a generation, `block_tokens` are captured as one block for the disk
     (0: none are). Times are seconds on one clock of the caller's.
     """
@@ -42,6 +43,7 @@ class Scheduler:
     ) -> None:
         self.limits = limits
         self.cost = StepCost()
+        self.num_rows = self.num_drawn = 0
         self._rows = RowPlanner(limits, self.cost)
         self._capture = Capture(slots, block_tokens)
         self.admission = Admission(slots, limits, self._capture, self.cost)
@@ -123,6 +125,8 @@ class Scheduler:
     def commit(self, batch: Batch, result: StepResult, now: float) -> None:
         """Take in what the step gave. After an error the batch's cells hold garbage; its sequences end."""
         slots = self.admission.slots
+        self.num_rows += batch.num_rows
+        self.num_drawn += sum(len(output.tokens) for output in result.outputs)
         self._capture.earn(result.seconds)
         self._capture.spend(result.saved)
         if not self._take_restored(batch, result):

@@ -126,7 +126,7 @@ class DecodeLoop:
             news = self._news.popleft()
             for saved in news.result.saved:
                 self._memory.keep(saved)
-            self._count(news.batch, news.result)
+            self._count(news.result)
             self._send(news.events)
 
     def nudge(self) -> None:
@@ -210,12 +210,10 @@ class DecodeLoop:
     def _forget(self, sequence: Sequence) -> None:
         self._live.pop(sequence).reply.close()
 
-    def _count(self, batch: Batch, result: StepResult) -> None:
+    def _count(self, result: StepResult) -> None:
         """What a step adds; the rest is read off when somebody looks (`Metrics.watch_loop`)."""
         metrics = self._metrics
-        metrics.rows.inc(batch.num_rows)
         metrics.step_seconds.observe(result.seconds)
-        metrics.generated_tokens.inc(sum(len(output.tokens) for output in result.outputs))
         if result.error:
             metrics.step_errors.inc()
             log.error("step failed: %s", result.error)

@@ -30,12 +30,9 @@ class Metrics:
         def counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
             return Counter(f"reame_{name}", text, labels, registry=self.registry)
 
-
         self.requests = counter("requests", "Requests that ended, by outcome.", ("outcome",))
         self.prompt_tokens = counter("prompt_tokens", "Tokens of all prompts, cached ones included.")
         self.cached_tokens = counter("cached_tokens", "Of these, tokens that were not computed for the request.")
-        self.generated_tokens = counter("generated_tokens", "Tokens drawn.")
-        self.rows = counter("rows", "Rows computed: prompt tokens, generated tokens and drafts.")
         self.step_errors = counter("step_errors", "Steps that failed inside llama.cpp.")
         self.step_seconds = Histogram(
             "reame_step_seconds",
@@ -84,6 +81,9 @@ class SchedulerCollector(Collector):
         yield GaugeMetricFamily("reame_waiting_sequences", "In the queue.", value=len(scheduler.waiting()))
         yield GaugeMetricFamily("reame_cells_free", "KV cells, empty or garbage.", value=slots.num_free)
         yield GaugeMetricFamily("reame_cells_running", "KV cells of running sequences.", value=slots.num_pinned)
+        rows, drawn = scheduler.num_rows, scheduler.num_drawn
+        yield CounterMetricFamily("reame_rows", "Rows computed: prompts, generated tokens, drafts.", value=rows)
+        yield CounterMetricFamily("reame_generated_tokens", "Tokens drawn.", value=drawn)
         preempted = scheduler.admission.num_preempted
         yield CounterMetricFamily("reame_preemptions", "Sequences put back for want of cells.", value=preempted)
 

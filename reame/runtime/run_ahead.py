@@ -28,7 +28,6 @@ WAKE_SECONDS = 0.02
 class News:
     """What came of one step."""
 
-    batch: Batch
     result: StepResult
     events: list[tuple[Sequence, Event]]
 
@@ -54,7 +53,7 @@ class RunAhead:
         for num_left in range(self.most_steps - 1, -1, -1):
             result = self.runner.run(batch)
             self.scheduler.commit(batch, result, self.clock())
-            self.tell(News(batch, result, self.scheduler.take_events()))
+            self.tell(News(result, self.scheduler.take_events()))
             if not num_left or self.is_wanted() or not self.scheduler.only_decodes:
                 return
             if self.clock() - woken >= WAKE_SECONDS:
