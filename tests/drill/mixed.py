@@ -186,7 +186,7 @@ async def drill(daemon: DaemonProcess, clients: int, minutes: float, seed: int) 
 async def main() -> int:
     options = arguments(__doc__, minutes=3.0, clients=50, seed=1)
     with serving(
-        engine={"slots": 8, "context": CONTEXT, "cells": 2048, "residents": 8},
+        engine={"slots": 8, "context": CONTEXT, "cells": 1024, "residents": 8},
         scheduler={"queue": 32, "reserve_tokens": 16},
         server={"max_body_mb": 1},
         memory={"disk_mb": 32},
