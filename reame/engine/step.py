@@ -45,7 +45,10 @@ class StepRunner:
         self._samplers: dict[str, Sampler] = {}
 
     def run(self, batch: Batch) -> StepResult:
-        """Never raises EngineError: a failed decode is told in the result, and the batch's sequences are emptied."""
+        """What fails in a decode, save or restore is told in the result; a failed decode empties its sequences.
+
+        Raises EngineError when an operation fails: then cells and mirror differ, and the daemon has to end.
+        """
         saved = [each for operation in batch.operations if (each := self._apply(operation))]
         num_restored, restore_seconds = self._restore(batch.restores)
         started = time.perf_counter()

@@ -77,8 +77,8 @@ class DecodeLoop:
         self._jobs = jobs
         self._memory = memory
         self._metrics = metrics
-        self._num_loading = 0
         metrics.watch_loop(scheduler)
+        self._num_loading = 0
         self._send_loaded, self._loaded = trio.open_memory_channel[Loaded](scheduler.limits.max_running)
         self._live: dict[Sequence, Job] = {}
         self._stop_error: RequestError | None = None
@@ -116,7 +116,6 @@ class DecodeLoop:
                     await self._audit()
 
     async def _step(self, batch: Batch, ahead: RunAhead) -> None:
-        self._is_nudged = False
         await self._thread.call(partial(ahead.run, batch))
         self._take_news()
 
@@ -175,9 +174,11 @@ class DecodeLoop:
 
     def _drop_absent(self) -> None:
         """A closed channel is the message: nobody receives, so nothing more is computed."""
+        self._is_nudged = False  # before looking: who leaves from now on is looked for again after the next step
         for sequence, job in list(self._live.items()):
             if not job.reply.statistics().open_receive_channels:
-                self._leave(sequence)
+                self._forget(sequence)
+                self._absent.append(sequence)
         while self._absent:
             self.scheduler.cancel(self._absent.pop())
 

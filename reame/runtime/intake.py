@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -24,7 +24,7 @@ from reame.runtime.prompts import ServedModel, check_length, check_tokens, seede
 from reame.runtime.replies import Replies, told_again
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from reame.config import Config
     from reame.core.events import Event
@@ -109,13 +109,14 @@ class Intake:
 
         Raises RequestError on entry: 503 not ready, 429 no room, 400 too long for the context.
         """
-        model = self._ready_model()
         namespace = self._own(namespace)
-        num_choices = self._take_room(call)
+        with self._counted():
+            model = self._ready_model()
+            num_choices = self._take_room(call)
         send, receive = trio.open_memory_channel(REPLY_EVENTS * num_choices)
         replies = None
         try:
-            with send:
+            with send, self._counted():
                 prompts = [await self._tokenise(model, prompt) for prompt in call.prompts]
                 requests = self._requests(model, call, prompts, key=key, namespace=namespace)
                 made = Replies(call, requests, receive)
@@ -131,6 +132,15 @@ class Intake:
             self._num_open -= num_choices
             if replies is not None:
                 replies.account(self._metrics, key)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Who is turned away on entry is counted, by the reason."""
+        try:
+            yield
+        except RequestError as error:
+            self._metrics.requests.labels("refused" if error.status == 429 else error.code or "invalid").inc()
+            raise
 
     async def pin(self, tokens: tuple[int, ...], *, namespace: str, until: float) -> bool:
         """Keep on disk what is computed of these tokens, now or later, until then (Unix time, seconds). False when
@@ -196,7 +206,6 @@ class Intake:
             raise self._full() from None
 
     def _full(self) -> RequestError:
-        self._metrics.requests.labels("refused").inc()
         return RequestError("the queue is full; try again in a moment", status=429, code="queue_full", retry_after=2)
 
     async def _tokenise(self, model: ServedModel, prompt: Prompt) -> tuple[int, ...]:

@@ -55,7 +55,7 @@ def options_for(config: Config) -> LlamaOptions:
         num_cells=engine.cells or 2 * engine.context,
         num_seqs=engine.slots + engine.residents,
         max_rows=max(engine.batch_rows, engine.slots),
-        max_sampled=max(MAX_SAMPLED, engine.slots),
+        max_sampled=_max_sampled(config),
         threads=threads,
         prefill_threads=engine.prefill_threads or threads,
         kv_type=engine.kv_type,
@@ -111,7 +111,7 @@ def new_scheduler(config: Config, engine: Engine, block_tokens: int) -> Schedule
     limits = Limits(
         max_running=config.engine.slots,
         max_rows=engine.max_rows,
-        max_sampled=max(MAX_SAMPLED, config.engine.slots),
+        max_sampled=_max_sampled(config),
         reserve=config.scheduler.reserve_tokens,
         longest_move=min(LONGEST_MOVE, engine.info.sliding_window or LONGEST_MOVE),
         step_seconds=config.scheduler.step_ms / 1e3,
@@ -124,6 +124,11 @@ def new_scheduler(config: Config, engine: Engine, block_tokens: int) -> Schedule
         eog_tokens=engine.info.eog_tokens,
         block_tokens=block_tokens,
     )
+
+
+def _max_sampled(config: Config) -> int:
+    """At least one row for each running sequence."""
+    return max(MAX_SAMPLED, config.engine.slots)
 
 
 def _template(config: Config, engine: Engine) -> ChatTemplate | None:
