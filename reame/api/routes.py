@@ -9,21 +9,22 @@ from __future__ import annotations
 import math
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import trio
 from attrs import frozen
 from quart import g, request
 from quart_trio.wrappers import TrioResponse as Response
 
-from reame.api.chunks import Chunks, dumps
+from reame.api.chunks import Chunks, dumps, error_event
 from reame.api.errors import ENDPOINTS
 from reame.api.replies import Head, Reply
-from reame.api.schema import Limits, Wanted
+from reame.api.schema import Limits
 from reame.api.schema_chat import read_chat
 from reame.api.schema_completion import read_completion
-from reame.api.schema_warm import WarmWanted, read_warm
+from reame.api.schema_warm import read_warm
 from reame.api.sse import HEADERS, EventStream
+from reame.api.voice import OpenAIVoice
 from reame.api.warm import Warming
 from reame.errors import RequestError
 
@@ -33,18 +34,29 @@ if TYPE_CHECKING:
     from quart_trio import QuartTrio
 
     from reame.api.exchange import Request
+    from reame.api.schema import Wanted
     from reame.api.sse import Lines, Replies
+    from reame.api.voice import Voice
     from reame.config import Config
     from reame.core.request import Sampling
     from reame.runtime.intake import Intake
     from reame.runtime.metrics import Metrics
     from reame.runtime.prompts import ServedModel
 
-W = TypeVar("W", Wanted, WarmWanted)
+
+class Asked(Protocol):
+    """A body, checked. `model` "" means any."""
+
+    @property
+    def model(self) -> str: ...
+
+
+W = TypeVar("W", bound=Asked)
 
 LARGE_BODY = 1 << 16
 """Bytes above which a body is parsed in a thread: megabytes take long enough to hold up other people's streams."""
 _RETRY_S = "5"
+_OPENAI = OpenAIVoice()
 
 
 @frozen
@@ -100,16 +112,16 @@ class Routes:
         return await self._answer(read_chat)
 
     async def warm(self) -> Response:
-        wanted = await self._wanted(read_warm)
+        wanted = await self.wanted(read_warm)
         until = None if wanted.pin_s is None else math.ceil(time.time() + wanted.pin_s)
         opened = self.intake.open(wanted.call, key=g.key, namespace=g.key)
         pin = partial(self.intake.pin, namespace=g.key)
         if wanted.stream:
             replies = await cast("Request", request).held.enter_async_context(opened)
-            warming = Warming(replies, self._head(replies.request_id), pin, until=until)
-            return self._event_stream(warming, warming, replies.request_id)
+            warming = Warming(replies, self.head(replies.request_id), pin, until=until)
+            return self.event_stream(warming, warming, replies.request_id)
         async with opened as replies:
-            warming = Warming(replies, self._head(replies.request_id), pin, until=until)
+            warming = Warming(replies, self.head(replies.request_id), pin, until=until)
             async for index, event in warming:
                 warming.take(index, event)
         return json_response(warming.whole(), headers={"X-Request-Id": replies.request_id})
@@ -118,32 +130,41 @@ class Routes:
         raise RequestError(f"This server does not have this endpoint. It has: {ENDPOINTS}.", status=404)
 
     async def _answer(self, read: Callable[[bytes, Limits], Wanted]) -> Response:
-        wanted = await self._wanted(read)
+        return await self.answer(await self.wanted(read))
+
+    async def answer(self, wanted: Wanted, voice: Voice = _OPENAI) -> Response:
         if wanted.stream:
-            return await self._stream(wanted)
+            return await self._stream(wanted, voice)
         async with self.intake.open(wanted.call, key=g.key, namespace=g.key) as replies:
             reply = Reply(wanted)
             async for index, event in replies:
                 reply.take(index, event)
-            body = reply.whole(self._head(replies.request_id), replies.prompt_tokens)
-        return json_response(body, headers={"X-Request-Id": replies.request_id})
+            body = reply.whole(self.head(replies.request_id), replies.prompt_tokens)
+        return json_response(voice.whole(body), headers={"X-Request-Id": replies.request_id})
 
-    async def _stream(self, wanted: Wanted) -> Response:
+    async def _stream(self, wanted: Wanted, voice: Voice) -> Response:
         held = cast("Request", request).held
         replies = await held.enter_async_context(self.intake.open(wanted.call, key=g.key, namespace=g.key))
         chunks = Chunks(
             wanted,
-            self._head(replies.request_id),
+            self.head(replies.request_id),
             num_choices=replies.num_choices,
             prompt_tokens=replies.prompt_tokens,
         )
-        return self._event_stream(replies, chunks, replies.request_id)
+        return self.event_stream(replies, voice.lines(chunks), replies.request_id, tell_error=voice.tell_error)
 
-    def _event_stream(self, replies: Replies, lines: Lines, request_id: str) -> Response:
-        body = EventStream(replies, lines, keep_alive_s=self.config.server.keep_alive_s)
+    def event_stream(
+        self,
+        replies: Replies,
+        lines: Lines,
+        request_id: str,
+        *,
+        tell_error: Callable[[RequestError], bytes] = error_event,
+    ) -> Response:
+        body = EventStream(replies, lines, keep_alive_s=self.config.server.keep_alive_s, tell_error=tell_error)
         return Response(body, headers={**HEADERS, "X-Request-Id": request_id})
 
-    async def _wanted(self, read: Callable[[bytes, Limits], W]) -> W:
+    async def wanted(self, read: Callable[[bytes, Limits], W]) -> W:
         """What the request's body asks for, which this model can do."""
         if request.mimetype != "application/json":
             raise RequestError("Send the body as JSON, with the header `Content-Type: application/json`.", status=415)
@@ -193,7 +214,7 @@ class Routes:
             "max_model_len": served.context,
         }
 
-    def _head(self, request_id: str) -> Head:
+    def head(self, request_id: str) -> Head:
         model = self.intake.model
         return Head(
             id=request_id,

@@ -16,6 +16,7 @@ from reame.api.errors import from_status
 from reame.errors import RequestError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from reame.core.events import Event
@@ -47,12 +48,21 @@ class Lines(Protocol):
 
 
 class EventStream(ResponseBody):
-    """Sends a comment after each `keep_alive_s` seconds without data. After an error event nothing more comes."""
+    """Sends a comment after each `keep_alive_s` seconds without data. After an error event nothing more comes;
+    `tell_error` makes it, in the words of the protocol."""
 
-    def __init__(self, replies: Replies, lines: Lines, *, keep_alive_s: float) -> None:
+    def __init__(
+        self,
+        replies: Replies,
+        lines: Lines,
+        *,
+        keep_alive_s: float,
+        tell_error: Callable[[RequestError], bytes] = error_event,
+    ) -> None:
         self._replies = replies
         self._said = lines
         self._keep_alive_s = keep_alive_s
+        self._tell_error = tell_error
         self._over = False
         self._failure: RequestError | None = None
 
@@ -81,7 +91,7 @@ class EventStream(ResponseBody):
             _log.exception("a stream broke off")
             failure = from_status(500)
         self._over = True
-        return error_event(failure)
+        return self._tell_error(failure)
 
     async def _next_lines(self) -> bytes:
         """What the next event says, and all that have come by then: one write for a group of tokens or users."""

@@ -1,0 +1,92 @@
+"""How an answer is told: in OpenAI's own words, or put into those of another protocol.
+
+Other protocols are translations of the chat endpoint: their bodies become chat bodies, and its answers, whole or chunk
+by chunk, become theirs. So whatever the chat endpoint learns, they have.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Protocol
+
+from reame.api.chunks import dumps, error_event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from reame.api.sse import Lines
+    from reame.core.events import Event
+    from reame.errors import RequestError
+
+_MARK = "data: "
+_END = "[DONE]"
+
+
+class Voice(Protocol):
+    """The words of one answer."""
+
+    def whole(self, reply: dict[str, Any]) -> dict[str, Any]:
+        """From the chat endpoint's object for a finished answer."""
+        ...
+
+    def lines(self, chunks: Lines) -> Lines:
+        """From its chunks."""
+        ...
+
+    def tell_error(self, error: RequestError) -> bytes:
+        """The lines of an error in the middle of a stream."""
+        ...
+
+
+class OpenAIVoice:
+    """Nothing is put otherwise."""
+
+    def whole(self, reply: dict[str, Any]) -> dict[str, Any]:
+        return reply
+
+    def lines(self, chunks: Lines) -> Lines:
+        return chunks
+
+    def tell_error(self, error: RequestError) -> bytes:
+        return error_event(error)
+
+
+class Retold(Protocol):
+    """The chunks of a chat with one choice, put otherwise."""
+
+    def begin(self) -> bytes: ...
+
+    def take(self, chunk: dict[str, Any]) -> bytes: ...
+
+    def end(self) -> bytes: ...
+
+
+class RetoldLines:
+    """The lines of a stream in another protocol's words. The first event of all begins it."""
+
+    def __init__(self, chunks: Lines, retold: Retold) -> None:
+        self._chunks = chunks
+        self._retold = retold
+        self._has_begun = False
+
+    def take(self, index: int, event: Event) -> bytes:
+        opening = b"" if self._has_begun else self._retold.begin()
+        self._has_begun = True
+        said = (self._retold.take(chunk) for chunk in _parsed(self._chunks.take(index, event)))
+        lines = opening + b"".join(said)
+        return lines + self._retold.end() if self._chunks.is_over else lines
+
+    @property
+    def is_over(self) -> bool:
+        return self._chunks.is_over
+
+
+def _parsed(lines: bytes) -> Iterator[dict[str, Any]]:
+    for line in lines.decode().splitlines():
+        if line.startswith(_MARK) and not line.endswith(_END):
+            yield json.loads(line.removeprefix(_MARK))
+
+
+def named_event(name: str, body: dict[str, Any]) -> bytes:
+    """A server-sent event with a name."""
+    return f"event: {name}\ndata: {dumps(body)}\n\n".encode()
