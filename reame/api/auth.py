@@ -11,7 +11,15 @@ from reame.errors import RequestError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from werkzeug.datastructures import Headers
+
     from reame.config_keys import ApiKey
+
+
+def bearer(headers: Headers) -> str | None:
+    """The Authorization header; Anthropic's clients send the key as `x-api-key` instead."""
+    other = headers.get("x-api-key")
+    return headers.get("Authorization") or (None if other is None else f"Bearer {other}")
 
 
 class Keyring:
@@ -19,6 +27,11 @@ class Keyring:
 
     def __init__(self, keys: Sequence[ApiKey]) -> None:
         self._names = [(key.name, _digest(key.secret)) for key in keys]
+
+    def replace(self, keys: Sequence[ApiKey]) -> list[str]:
+        """From the next request on these keys count. Returns the names of those before. Any thread."""
+        before, self._names = self._names, [(key.name, _digest(key.secret)) for key in keys]
+        return [name for name, _ in before]
 
     def name_of(self, header: str | None) -> str:
         """The name of the key in an Authorization header, "" when there are no keys. Raises RequestError (401).

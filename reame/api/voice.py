@@ -29,8 +29,8 @@ class Voice(Protocol):
         """From the chat endpoint's object for a finished answer."""
         ...
 
-    def lines(self, chunks: Lines) -> Lines:
-        """From its chunks."""
+    def lines(self, chunks: Lines, *, prompt_tokens: int) -> Lines:
+        """From its chunks. The last but one of them has the usage."""
         ...
 
     def tell_error(self, error: RequestError) -> bytes:
@@ -44,7 +44,7 @@ class OpenAIVoice:
     def whole(self, reply: dict[str, Any]) -> dict[str, Any]:
         return reply
 
-    def lines(self, chunks: Lines) -> Lines:
+    def lines(self, chunks: Lines, *, prompt_tokens: int) -> Lines:
         return chunks
 
     def tell_error(self, error: RequestError) -> bytes:
@@ -54,26 +54,20 @@ class OpenAIVoice:
 class Retold(Protocol):
     """The chunks of a chat with one choice, put otherwise."""
 
-    def begin(self) -> bytes: ...
-
     def take(self, chunk: dict[str, Any]) -> bytes: ...
 
     def end(self) -> bytes: ...
 
 
 class RetoldLines:
-    """The lines of a stream in another protocol's words. The first event of all begins it."""
+    """The lines of a stream in another protocol's words."""
 
     def __init__(self, chunks: Lines, retold: Retold) -> None:
         self._chunks = chunks
         self._retold = retold
-        self._has_begun = False
 
     def take(self, index: int, event: Event) -> bytes:
-        opening = b"" if self._has_begun else self._retold.begin()
-        self._has_begun = True
-        said = (self._retold.take(chunk) for chunk in _parsed(self._chunks.take(index, event)))
-        lines = opening + b"".join(said)
+        lines = b"".join(self._retold.take(chunk) for chunk in _parsed(self._chunks.take(index, event)))
         return lines + self._retold.end() if self._chunks.is_over else lines
 
     @property
