@@ -11,10 +11,11 @@ from quart import g, request
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
-from reame.api.auth import Keyring
+from reame.api.auth import Keyring, bearer
 from reame.api.cors import allow_origins
-from reame.api.errors import error_headers, error_object, from_status
+from reame.api.errors import error_headers, from_status
 from reame.api.exchange import Exchange, Request
+from reame.api.protocols import Protocols, error_body
 from reame.api.routes import Routes, json_response
 from reame.core.request import Sampling
 from reame.errors import RequestError
@@ -39,6 +40,7 @@ class Application(QuartTrio):
 
     asgi_http_class = Exchange
     request_class = Request
+    keyring: Keyring
 
 
 def create_app(config: Config, intake: Intake, metrics: Metrics, keys: Sequence[ApiKey]) -> Application:
@@ -48,8 +50,11 @@ def create_app(config: Config, intake: Intake, metrics: Metrics, keys: Sequence[
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S
     app.config["RESPONSE_TIMEOUT"] = None  # an answer may take long; writes have a time limit of their own
     allow_origins(app, config.server.cors_origins)
-    _ask_for_keys(app, Keyring(keys))
-    Routes(config, intake, metrics, _sampling(config.sampling), trio.CapacityLimiter(1)).add_to(app)
+    app.keyring = Keyring(keys)
+    _ask_for_keys(app, app.keyring)
+    routes = Routes(config, intake, metrics, _sampling(config.sampling), trio.CapacityLimiter(1))
+    routes.add_to(app)
+    Protocols(routes).add_to(app)
     _answer_errors(app)
     return app
 
@@ -62,14 +67,14 @@ def _sampling(defaults: SamplingConfig) -> Sampling:
 def _ask_for_keys(app: Application, keys: Keyring) -> None:
     async def check() -> None:
         open_to_all = request.path == "/health" or request.method == "OPTIONS"
-        g.key = "" if open_to_all else keys.name_of(request.headers.get("Authorization"))
+        g.key = "" if open_to_all else keys.name_of(bearer(request.headers))
 
     app.before_request(check)
 
 
 def _answer_errors(app: Application) -> None:
     async def refuse(error: RequestError) -> Response:
-        return json_response(error_object(error), status=error.status, headers=error_headers(error))
+        return json_response(error_body(error, request.path), status=error.status, headers=error_headers(error))
 
     async def explain(error: HTTPException) -> Response:
         response = await refuse(from_status(error.code or 500))

@@ -82,7 +82,7 @@ class Routes:
 
     async def health(self) -> Response:
         health = self.intake.health()
-        ready = self.intake.is_ready()
+        ready = health.status == "ready"
         body = {
             "status": health.status,
             "detail": health.detail,
@@ -98,10 +98,10 @@ class Routes:
         return Response(self.metrics.render(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def models(self) -> Response:
-        return json_response({"object": "list", "data": [self._model_object(self._served())]})
+        return json_response({"object": "list", "data": [self._model_object(self.served())]})
 
     async def model(self, name: str) -> Response:
-        served = self._served()
+        served = self.served()
         self._check_model(name)
         return json_response(self._model_object(served))
 
@@ -151,7 +151,8 @@ class Routes:
             num_choices=replies.num_choices,
             prompt_tokens=replies.prompt_tokens,
         )
-        return self.event_stream(replies, voice.lines(chunks), replies.request_id, tell_error=voice.tell_error)
+        lines = voice.lines(chunks, prompt_tokens=replies.prompt_tokens)
+        return self.event_stream(replies, lines, replies.request_id, tell_error=voice.tell_error)
 
     def event_stream(
         self,
@@ -194,7 +195,7 @@ class Routes:
                 code="model_not_found",
             )
 
-    def _served(self) -> ServedModel:
+    def served(self) -> ServedModel:
         if not self.intake.is_ready() or self.intake.model is None:
             status = self.intake.status
             raise RequestError(
