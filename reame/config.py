@@ -106,6 +106,11 @@ class SchedulerConfig:
     request_timeout_s: float = setting(
         600.0, Number(0.01, 604_800), "A request that takes longer than this, waiting included, is ended (seconds)."
     )
+    stall_s: float = setting(
+        60.0,
+        Number(0.01, 86_400),
+        "When work waits and no step ends for this long, /health turns bad and the watchdog is not fed (seconds).",
+    )
 
 
 @frozen(kw_only=True)

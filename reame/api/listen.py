@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
+import stat
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
+from reame.config_rules import is_loopback
 from reame.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+FIRST_INHERITED = 3
+"""systemd hands over the descriptors from this one on (sd_listen_fds(3))."""
 
 BACKLOG = 256
 """Connections that the kernel keeps until they are accepted."""
@@ -53,6 +63,44 @@ def _why_not(host: str, port: int, error: OSError) -> str:
     return f"cannot listen on {host}, port {port} ({error.strerror}): set server.host and server.port"
 
 
+def inherited(environ: MutableMapping[str, str], *, has_keys: bool) -> list[socket.socket] | None:
+    """The listening sockets that the service manager opened for this process; None when it opened none.
+
+    Takes the variables that tell of them out of `environ`, so that no child process believes that it has them. Raises
+    ConfigError for what cannot be listened on, and for an address that other machines reach while no key is asked for.
+    """
+    pid, names = environ.pop("LISTEN_PID", ""), environ.pop("LISTEN_FDS", "")
+    environ.pop("LISTEN_FDNAMES", None)
+    if pid != str(os.getpid()) or not names.isdecimal() or not int(names):
+        return None
+    sockets = [_inherit(FIRST_INHERITED + number) for number in range(int(names))]
+    for each in sockets:
+        host = each.getsockname()[0] if each.family != socket.AF_UNIX else ""
+        if host and not has_keys and not is_loopback(host):
+            raise ConfigError(
+                f"the socket unit listens on {host}, which other machines reach, and no key is asked for: name a file"
+                " of keys in server.api_keys_file, or let ListenStream= say 127.0.0.1:PORT"
+            )
+    return sockets
+
+
+def _inherit(descriptor: int) -> socket.socket:
+    try:
+        if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            raise OSError(errno.ENOTSOCK, "no socket")
+        opened = socket.socket(fileno=descriptor)
+        if opened.type != socket.SOCK_STREAM or not opened.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            raise OSError(errno.EINVAL, "not a stream socket that listens")
+    except OSError as error:
+        raise ConfigError(
+            f"descriptor {descriptor} of the socket unit cannot be used ({error.strerror}): it must have ListenStream="
+            " and Accept=no"
+        ) from None
+    opened.set_inheritable(False)
+    opened.setblocking(False)
+    return opened
+
+
 def notice_vanished_clients(listening: socket.socket, seconds: float) -> None:
     """Have the kernel give up connections whose client acknowledges nothing for that long, or is gone while silent.
 
@@ -73,6 +121,6 @@ def notice_vanished_clients(listening: socket.socket, seconds: float) -> None:
 def url(listening: socket.socket) -> str:
     """Where a client finds this socket."""
     if listening.family == socket.AF_UNIX:
-        return f"unix:{listening.getsockname()}"
+        return f"unix:{os.fsdecode(listening.getsockname())}"
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

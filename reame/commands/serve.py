@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +22,8 @@ async def serve(
     """Serve one model to OpenAI clients, as the config says.
 
     Ready when `/health` answers 200. SIGTERM or Ctrl-C: running requests may finish for server.grace_s seconds; a
-    second one stops at once.
+    second one stops at once. SIGHUP: the API keys and log.level are read again, and nobody is disturbed. Sockets that
+    systemd hands over are listened on instead of server.host and server.port.
 
     Parameters
     ----------
@@ -30,15 +33,17 @@ async def serve(
         A single setting, such as --set server.port=9000. May be repeated; wins over the file.
     """
     loaded = load_config(config, sets=sets)
-    return await serve_config(loaded.config)
+    return await serve_config(loaded.config, read=lambda: load_config(config, sets=sets).config)
 
 
-async def serve_config(config: Config) -> int:
+async def serve_config(config: Config, *, read: Callable[[], Config] | None = None) -> int:
     """Run the daemon until a signal ends it. Returns the exit status; raises ReameError (perhaps in a group).
 
-    What it takes is imported here, which costs half a second: `--help` shall not.
+    `read` reads the config again, for SIGHUP; without it SIGHUP is not caught. What all this takes is imported here,
+    which costs half a second: `--help` shall not.
     """
     from reame.api.app import create_app
+    from reame.api.listen import inherited
     from reame.api.server import serve as serve_http
     from reame.catalog import resolve
     from reame.config_keys import load_api_keys
@@ -46,14 +51,19 @@ async def serve_config(config: Config) -> int:
     from reame.runtime.daemon import Daemon
     from reame.runtime.intake import Intake
     from reame.runtime.metrics import Metrics
+    from reame.runtime.notify import Supervisor
+    from reame.runtime.reload import Reload
 
     logs.configure(config.log.level, config.log.format)
     keys = load_api_keys(config.server.api_keys_file) if config.server.api_keys_file else ()
+    sockets = inherited(os.environ, has_keys=bool(keys))
     path = resolve(config.model.path)
     metrics = Metrics()
     intake = Intake(config, config.model.id or path.stem, metrics)
-    front = partial(serve_http, create_app(config, intake, metrics, keys), config)
-    await Daemon(config, path, intake, metrics, front).run()
+    app = create_app(config, intake, metrics, keys)
+    front = partial(serve_http, app, config, sockets=sockets)
+    reload = Reload(config, read, app.keyring.replace) if read else None
+    await Daemon(config, path, intake, metrics, front, reload=reload, supervisor=Supervisor()).run()
     return 0
 
 

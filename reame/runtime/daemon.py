@@ -23,7 +23,10 @@ from reame.engine.thread import decode_thread
 from reame.errors import ModelError, RequestError
 from reame.runtime.decode import DecodeLoop
 from reame.runtime.model import new_scheduler, options_for, served_model, try_out
+from reame.runtime.notify import Supervisor
 from reame.runtime.recall import open_memory
+from reame.runtime.reload import has_terminal
+from reame.runtime.watchdog import watch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -43,6 +46,9 @@ WARM_ROWS = (64, 1)
 """Rows of the steps before the first request: they touch the weights, and are the first entries of T(rows)."""
 
 
+LAST_WRITES_S = 60.0
+"""Seconds after the grace period that the service manager is asked for, to write what is remembered to a slow disk."""
+
 RUN_AHEAD = 8
 """Steps that the decode thread may take without asking; it looks after each whether somebody came or left."""
 
@@ -61,6 +67,9 @@ class Daemon:
     """`run` serves until SIGTERM or SIGINT: requests inside may finish for `server.grace_s`. A second signal ends the
     process at once, with status 1: nothing that is stored needs a clean end. A front that wants a signal for itself
     leaves it out of `signals`. When the front ends by itself, so does the daemon.
+
+    SIGHUP runs `reload` in a thread, if there is one; when it comes because the terminal is gone it is an end like
+    SIGTERM. A `supervisor` is told what happens.
     """
 
     def __init__(
@@ -72,13 +81,19 @@ class Daemon:
         front: Front,
         *,
         signals: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT),
+        reload: Callable[[], object] | None = None,
+        supervisor: Supervisor | None = None,
     ) -> None:
         self._config = config
         self._path = path
         self._intake = intake
         self._metrics = metrics
         self._front = front
-        self._signals = signals
+        self._signals = (*signals, signal.SIGHUP) if reload else signals
+        self._reload = reload
+        self._reloads = trio.CapacityLimiter(1)
+        self._had_terminal = has_terminal()
+        self._supervisor = supervisor or Supervisor({})
         self._stopping = trio.Event()
         self._loop: DecodeLoop | None = None
 
@@ -87,6 +102,7 @@ class Daemon:
         with trio.open_signal_receiver(*self._signals) as signals:
             async with trio.open_nursery() as nursery, decode_thread() as thread:
                 nursery.start_soon(self._watch, signals, nursery)
+                nursery.start_soon(watch, self._supervisor, self._intake)
                 urls = await nursery.start(self._bring_requests)
                 log.info("listening on %s, loading %s", ", ".join(urls), self._intake.model_id)
                 loaded = await self._load(thread)
@@ -99,6 +115,7 @@ class Daemon:
         try:
             await self._front(shutdown_trigger=self._stopping.wait, task_status=task_status)
         finally:
+            self._supervisor.stopping(self._config.server.grace_s + LAST_WRITES_S)
             self._stopping.set()
             self._intake.close()
 
@@ -138,6 +155,7 @@ class Daemon:
             self._loop = loop
             self._intake.opened(model, loop, memory)
             log.info("ready: %s", model.id)
+            self._supervisor.ready(self._intake.detail)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(memory.run)
             await loop.run()
@@ -147,14 +165,25 @@ class Daemon:
     async def _watch(self, signals: AsyncIterator[int], nursery: trio.Nursery) -> None:
         async for number in signals:
             name = signal.Signals(number).name
+            if number == signal.SIGHUP and has_terminal() == self._had_terminal:
+                nursery.start_soon(self._read_again)
+                continue
             if self._stopping.is_set():
                 log.warning("%s again: stopping at once", name)
                 logging.shutdown()
                 os._exit(1)
             log.info("%s: finishing what runs, for %g s at most", name, self._config.server.grace_s)
+            self._supervisor.stopping(self._config.server.grace_s + LAST_WRITES_S)
             self._intake.drain()
             self._stopping.set()
             nursery.start_soon(self._end_of_grace)
+
+    async def _read_again(self) -> None:
+        assert self._reload is not None
+        async with self._reloads:
+            self._supervisor.reloading()
+            await trio.to_thread.run_sync(self._reload, abandon_on_cancel=True)
+            self._supervisor.reloaded()
 
     async def _end_of_grace(self) -> None:
         await trio.sleep(self._config.server.grace_s)

@@ -87,20 +87,24 @@ class DecodeLoop:
         self._news: deque[News] = deque()
         self._absent: list[Sequence] = []
         self._is_nudged = False
+        self._clock = trio.lowlevel.current_clock()
+        self._moved_at: float | None = None
+        """When it last got on with its work; None while it waits for some."""
 
     async def run(self) -> None:
-        token, clock = trio.lowlevel.current_trio_token(), trio.lowlevel.current_clock()
+        token = trio.lowlevel.current_trio_token()
         ahead = RunAhead(
             self.scheduler,
             self._runner,
-            clock.current_time,
+            self._clock.current_time,
             is_wanted=self._is_wanted,
-            tell=self._news.append,
+            tell=self._told,
             wake=partial(token.run_sync_soon, self._take_news, idempotent=True),
             most_steps=self._run_ahead,
         )
         async with trio.open_nursery() as readers:
             while await self._take_in():
+                self._moved_at = trio.current_time()
                 self._drop_absent()
                 if self._stop_error:
                     self._fail_all(self._stop_error)
@@ -114,6 +118,16 @@ class DecodeLoop:
                     await self._step(batch, ahead)
                 elif not self._num_loading:
                     await self._audit()
+
+    def stalled_s(self) -> float:
+        """Seconds in which it did not get on, although there is something to do."""
+        moved_at = self._moved_at
+        return 0.0 if moved_at is None else self._clock.current_time() - moved_at
+
+    def _told(self, news: News) -> None:
+        """From the decode thread, after each step."""
+        self._news.append(news)
+        self._moved_at = self._clock.current_time()
 
     async def _step(self, batch: Batch, ahead: RunAhead) -> None:
         await self._thread.call(partial(ahead.run, batch))
@@ -156,6 +170,7 @@ class DecodeLoop:
                 self._take_loaded(self._loaded.receive_nowait())
         try:
             if self._at_rest and not self._live:
+                self._moved_at = None
                 self._add(await self._jobs.receive())
             while True:
                 self._add(self._jobs.receive_nowait())

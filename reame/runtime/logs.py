@@ -32,6 +32,11 @@ def configure(level: str, format: str) -> None:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """Another level for Reame's own records from now on. At any time, any thread."""
     logging.getLogger("reame").setLevel(level.upper())
 
 

@@ -20,7 +20,7 @@ import tomli_w
 from prometheus_client.parser import text_string_to_metric_families
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 REAME = Path(sys.executable).with_name("reame")
 PATIENCE_S = 120.0
@@ -40,10 +40,19 @@ class DaemonProcess:
     unless `wait_exit` has seen its end before.
 
     `tables` are those of the TOML file; the port is a free one if they name none. `environ` is added to an environment
-    that has nothing of Reame's in it.
+    that has nothing of Reame's in it. `wrapper` is a command in front of the daemon's, which it must become; it
+    gets the descriptors `pass_fds`.
     """
 
-    def __init__(self, folder: Path, tables: Tables, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        tables: Tables,
+        environ: Mapping[str, str],
+        *,
+        wrapper: Sequence[str] = (),
+        pass_fds: Sequence[int] = (),
+    ) -> None:
         self.port = int(str(tables.get("server", {}).get("port") or free_port()))
         self.url = f"http://127.0.0.1:{self.port}"
         self.config = folder / f"reame-{self.port}.toml"
@@ -51,9 +60,9 @@ class DaemonProcess:
         self.config.write_text(tomli_w.dumps(tables | {"server": server}), "utf-8")
         own = {name: value for name, value in os.environ.items() if not name.startswith("REAME_")}
         self.process = subprocess.Popen(
-            [REAME, "serve", "--config", self.config],
+            [*wrapper, REAME, "serve", "--config", self.config],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder,
-            env=own | dict(environ), text=True, encoding="utf-8",
+            env=own | dict(environ), text=True, encoding="utf-8", pass_fds=pass_fds,
         )  # fmt: skip
         self.lines: list[str] = []
         self._said = Condition()
