@@ -1,0 +1,51 @@
+"""From an answer's text to its ballot: each on its own, so that who votes when has no effect. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from reame.core.vote import Ballot, VoteKind
+from reame.core.vote_final import final_part, plain
+from reame.core.vote_json import canonical, find_json, leaves, whole_json
+from reame.core.vote_label import final_label, is_short, normal
+from reame.core.vote_number import final_number, numbers
+
+_EQUATION = re.compile(r"\d.{0,12}=\s*[^\w\s]{0,3}\s?\d")
+SENTENCE = 16
+"""Words of a single sentence at most; with one number in it, that is the answer."""
+
+
+def ballot(text: str, vote: VoteKind) -> Ballot | None:
+    """What `text` says about that which is voted on; None when it says nothing about it, and so does not vote."""
+    if vote == "auto":
+        vote = guessed(text)
+    if vote == "json":
+        found = find_json(text)
+        return Ballot("json", canonical(found[0]), leaves(found[0])) if found else None
+    if vote == "number":
+        number = final_number(text)
+        return Ballot("number", number) if number is not None else None
+    if vote == "choice":
+        label = final_label(text)
+        return Ballot("choice", label) if label else None
+    value = normal(text)
+    return Ballot("text", value) if value else None
+
+
+def guessed(text: str) -> VoteKind:
+    """What kind of answer this is: JSON and nothing else; one that says which number or label it comes to; a short
+    one; one that calculates. Everything else is text."""
+    if whole_json(text) is not None:
+        return "json"
+    text = plain(text).strip()
+    if "```" in text:
+        return "text"
+    part = final_part(text)
+    if part and numbers(part):
+        return "number"
+    if part and final_label(text) and is_short(part):
+        return "choice"
+    found = numbers(text)
+    if found and (_EQUATION.search(text) or (len(found) == 1 and len(text.split()) <= SENTENCE)):
+        return "number"
+    return "choice" if is_short(text) else "text"
