@@ -16,6 +16,7 @@ from attrs import frozen
 
 from reame.catalog_entries import CATALOG
 from reame.catalog_types import Entry, HubFile, WheelFile
+from reame.config_service import is_service, service_hint, show_it
 from reame.errors import ModelError
 
 if TYPE_CHECKING:
@@ -56,10 +57,14 @@ class Named:
 
 
 def models_dir(environ: Mapping[str, str] | None = None) -> Path:
-    """`$REAME_MODELS`, else `~/.reame/models`. It need not exist. ModelError when there is no home directory."""
+    """`$REAME_MODELS`, else `models` in `$STATE_DIRECTORY` (systemd's), else `~/.reame/models`. It need not exist.
+    ModelError when there is no home directory.
+    """
     environ = os.environ if environ is None else environ
     if chosen := environ.get("REAME_MODELS"):
         return Path(chosen).absolute()
+    if state := environ.get("STATE_DIRECTORY"):
+        return Path(state) / "models"
     home = environ.get("HOME") or os.path.expanduser("~")
     if not os.path.isabs(home):
         raise ModelError("there is no home directory to keep models in: set REAME_MODELS to a directory")
@@ -124,7 +129,8 @@ def resolve(spec: str, directory: Path | None = None) -> Path:
     named = identify(spec, directory)
     if named.source is not None and not os.path.exists(named.path):
         where = "is in the catalogue but not in" if entry(named.name) else "is not in"
-        raise ModelError(f"{named.name} {where} {directory}: run `reame pull {spec}`")
+        sudo = f"sudo REAME_MODELS={directory} " if is_service() else ""
+        raise ModelError(f"{named.name} {where} {directory}: run `{sudo}reame pull {spec}`")
     check_gguf(named.path)
     return named.path
 
@@ -140,7 +146,8 @@ def check_gguf(path: Path) -> None:
                 magic = file.read(4)
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
             why = getattr(error, "strerror", None) or error
-            raise ModelError(f"cannot read the model {str(part)!r}: {why}{_hub_hint(part)}") from None
+            hint = _hub_hint(part) or service_hint(show_it(part))
+            raise ModelError(f"cannot read the model {str(part)!r}: {why}{hint}") from None
         if magic != b"GGUF":
             raise ModelError(f"{str(part)!r} is not a GGUF file: give one, or a name that `reame list` shows")
 

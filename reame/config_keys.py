@@ -13,6 +13,7 @@ from attrs import field, frozen
 
 from reame.config_check import ConfigMistakes
 from reame.config_rules import printable
+from reame.config_service import service_hint
 from reame.errors import ConfigError
 
 MAX_BYTES = 1 << 20
@@ -87,7 +88,8 @@ def _read(path: Path) -> str:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or "not a path"
-        raise ConfigError(f"{where}: cannot be read: {reason.lower()}") from None
+        hint = service_hint("put the keys into /etc/reame/api-keys, and name its copy here, /run/reame/api-keys")
+        raise ConfigError(f"{where}: cannot be read: {reason.lower()}{hint}") from None
     if len(data) > MAX_BYTES:
         raise ConfigError(f"{where}: larger than a file of keys can be, 1 MiB")
     if mode & (stat.S_IROTH | stat.S_IWOTH | stat.S_IWGRP):
