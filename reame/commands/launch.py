@@ -67,7 +67,7 @@ async def launch(wanted: Wanted) -> int:
         return await _serve(wanted, named, config)
     manner = Manner(config=config, seed=wanted.seed, system=repaired(wanted.system), stats=wanted.stats)
     question = await read_question(wanted)
-    await _fetch(named, wanted.model)
+    await fetch(named, wanted.model)
     return await _converse(named, manner, question)
 
 
@@ -123,7 +123,7 @@ def _read_all(descriptor: int) -> str:
         raise ConfigError(f"standard input is not UTF-8 text (byte {error.start + 1})") from None
 
 
-async def _fetch(named: Named, spec: str) -> None:
+async def fetch(named: Named, spec: str) -> None:
     """Pull what is missing, with progress; ModelError when the file is not a model."""
     if named.source is None or all(part.exists() for part in split_parts(named.path)):
         await ensure(spec)
@@ -137,7 +137,7 @@ async def _serve(wanted: Wanted, named: Named, config: Config) -> int:
         raise ConfigError("--serve answers clients: leave out the question, --stdin, --system, --seed and --stats")
     from reame.commands.serve import serve_config
 
-    await _fetch(named, wanted.model)
+    await fetch(named, wanted.model)
     return await serve_config(config)
 
 

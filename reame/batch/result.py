@@ -1,0 +1,84 @@
+"""One line of a batch's output, as OpenAI has it: `id`, `custom_id`, `response`, `error`. Pure.
+
+A failed line has the HTTP status and OpenAI's error object in `response`, and its code and message in `error` as well.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reame.batch.line import Fault
+    from reame.errors import RequestError
+
+
+@frozen(kw_only=True)
+class Outcome:
+    """What came of a request: the HTTP status, and the body of the answer or of the error."""
+
+    status: int
+    request_id: str
+    body: Mapping[str, Any]
+
+    @property
+    def is_good(self) -> bool:
+        return self.status == 200
+
+
+def result_line(line_id: str, custom_id: str | None, outcome: Outcome) -> bytes:
+    """One line, with its end."""
+    error = None
+    if not outcome.is_good:
+        inner = outcome.body.get("error") or {}
+        error = {"code": inner.get("code") or f"status_{outcome.status}", "message": inner.get("message")}
+    value = {
+        "id": line_id,
+        "custom_id": custom_id,
+        "response": {"status_code": outcome.status, "request_id": outcome.request_id, "body": outcome.body},
+        "error": error,
+    }
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def refusal(error: RequestError, request_id: str = "") -> Outcome:
+    """The outcome of a request that was refused with `error`."""
+    inner = {
+        "message": error.message,
+        "type": "server_error" if error.status >= 500 else "invalid_request_error",
+        "param": error.param,
+        "code": error.code,
+    }
+    return Outcome(status=error.status, request_id=request_id, body={"error": inner})
+
+
+def fault_line(fault: Fault) -> bytes:
+    return result_line(fault.id, fault.custom_id, refusal(fault.error))
+
+
+@frozen(kw_only=True)
+class Result:
+    """A line of an output file, read back."""
+
+    id: str
+    custom_id: str | None
+    is_good: bool
+    response: Mapping[str, Any]
+    error: Mapping[str, Any] | None
+
+
+def read_result(raw: bytes) -> Result | None:
+    """None for what is no whole line of ours."""
+    try:
+        value = json.loads(raw)
+        response, error = value["response"], value["error"]
+        status, name = response["status_code"], value["id"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not isinstance(name, str) or not name.startswith("batch_req_"):
+        return None
+    return Result(id=name, custom_id=value["custom_id"], is_good=status == 200, response=response, error=error)

@@ -1,0 +1,81 @@
+"""A batch under way: along the tree of the prompts, as many records at once as is fastest, each result on the disk
+before the next record takes its place.
+
+Bound: `Solver.width()` records at a time, and of the rest nothing in memory.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+
+from reame.batch.result import result_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reame.batch.account import Account
+    from reame.batch.journal import Journal
+    from reame.batch.line import Record
+    from reame.batch.plan import Plan
+    from reame.batch.result import Outcome
+
+
+class Solver(Protocol):
+    """Answers records, one at a time or many."""
+
+    def width(self) -> int:
+        """How many at once are fastest, at this moment."""
+
+    async def solve(self, record: Record) -> Outcome:
+        """A request that was refused is an outcome too. Raises ReameError when there is no point in going on."""
+
+
+class BatchRun:
+    """`run` may be cancelled at any moment, and raises OSError when the results cannot be written: what is written
+    stays, and another run goes on from there. `tell` is called after each change of the account."""
+
+    def __init__(
+        self, plan: Plan, journal: Journal, solver: Solver, account: Account, tell: Callable[[], None]
+    ) -> None:
+        self._plan = plan
+        self._journal = journal
+        self._solver = solver
+        self._account = account
+        self._tell = tell
+        self._disk = trio.Lock()
+        self._unwritten: list[bytes] = []
+
+    async def run(self) -> None:
+        """Until every line has a result."""
+        faults = self._plan.faults()
+        while some := await trio.to_thread.run_sync(next, faults, None):
+            number, lines = some
+            await self._write(lines)
+            self._account.fault(number)
+            self._tell()
+        groups = self._plan.groups()
+        places = trio.CapacityLimiter(1)
+        async with trio.open_nursery() as nursery:
+            while group := await trio.to_thread.run_sync(next, groups, None):
+                places.total_tokens = max(1, self._solver.width())
+                await places.acquire_on_behalf_of(group)
+                nursery.start_soon(partial(self._do, group, places))
+
+    async def _do(self, group: tuple[Record, ...], places: trio.CapacityLimiter) -> None:
+        outcome = await self._solver.solve(group[0])
+        await self._write(b"".join(result_line(record.id, record.custom_id, outcome) for record in group))
+        self._account.take(outcome, len(group), trio.current_time())
+        self._tell()
+        places.release_on_behalf_of(group)
+
+    async def _write(self, lines: bytes) -> None:
+        """Results that come while others are being written go to the disk together."""
+        self._unwritten.append(lines)
+        async with self._disk:
+            if self._unwritten:
+                together = b"".join(self._unwritten)
+                self._unwritten.clear()
+                await trio.to_thread.run_sync(self._journal.append, together)
