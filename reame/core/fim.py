@@ -38,7 +38,8 @@ class Infill:
     """A gap: what stands right before and right behind it.
 
     `extra` are other files, name and text, the most telling last. `before` goes in front of it all as it is.
-    `parse_special`: prefix and suffix may hold a model's control tokens. `cut`: what does not fit the context is left out; otherwise it is an error, as for any prompt.
+    `parse_special`: prefix and suffix may hold a model's control tokens. `cut`: what does not fit the context is left
+    out; otherwise it is an error, as for any prompt.
     """
 
     prefix: str
