@@ -109,3 +109,18 @@ CASES = [
 @pytest.mark.parametrize(("stops", "pieces", "expected"), CASES)
 def test_by_hand(stops: tuple[str, ...], pieces: list[bytes], expected: list[str]) -> None:
     assert deltas(pieces, stops)[0] == expected
+
+
+@given(small_text, small_text, small_stops, cuts)
+def test_what_is_not_told_leaves_the_rest(untold: str, text: str, stops: tuple[str, ...], where: list[int]) -> None:
+    stream = TextStream(stops, num_untold=len(untold.encode()))
+    told = "".join([*(stream.push(piece) for piece in cut((untold + text).encode(), where)), stream.finish()])
+    assert (told, stream.stopped) == reference(text.encode(), stops)
+
+
+@given(small_text, small_stops)
+def test_it_says_which_stop_it_was(text: str, stops: tuple[str, ...]) -> None:
+    stream = TextStream(stops)
+    told = stream.push(text.encode())
+    assert bool(stream.stop) == stream.stopped
+    assert not stream.stop or text.startswith(told + stream.stop)

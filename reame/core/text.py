@@ -20,15 +20,18 @@ class TextStream:
     Cost: amortised O(characters x stops), whatever the length of the text so far.
     """
 
-    __slots__ = ("_decoder", "_held", "_matchers", "stopped")
+    __slots__ = ("_decoder", "_held", "_matchers", "_num_untold", "stop", "stopped")
 
-    def __init__(self, stops: Iterable[str] = ()) -> None:
-        """Empty stop strings are ignored."""
+    def __init__(self, stops: Iterable[str] = (), *, num_untold: int = 0) -> None:
+        """Empty stop strings are ignored. The first `num_untold` bytes are whole characters that nobody is told."""
+        self._num_untold = num_untold
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._matchers = [_Matcher(stop) for stop in stops if stop]
         self._held = ""
         self.stopped = False
         """A stop string is complete: the sequence is over."""
+        self.stop = ""
+        """That stop string."""
 
     @property
     def holding(self) -> bool:
@@ -39,15 +42,18 @@ class TextStream:
         """The text that `piece` makes safe to send, perhaps "". After a stop it is always ""."""
         if self.stopped:
             return ""
+        if self._num_untold:
+            gone = min(self._num_untold, len(piece))
+            piece, self._num_untold = piece[gone:], self._num_untold - gone
         new = self._decoder.decode(piece)
         if not self._matchers:
             return new
         text, seen = self._held + new, len(self._held)
         for end, char in enumerate(new, seen + 1):
-            complete = [matcher.length for matcher in self._matchers if matcher.advance(char)]
+            complete = [matcher.stop for matcher in self._matchers if matcher.advance(char)]
             if complete:
-                self.stopped, self._held = True, ""
-                return text[: end - max(complete)]
+                self.stopped, self.stop, self._held = True, max(complete, key=len), ""
+                return text[: end - len(self.stop)]
         safe = len(text) - max(matcher.matched for matcher in self._matchers)
         self._held = text[safe:]
         return text[:safe]
@@ -62,20 +68,19 @@ class TextStream:
 class _Matcher:
     """Knuth-Morris-Pratt over a stream: how much of `stop` the text now ends with, in amortised O(1) a character."""
 
-    __slots__ = ("_borders", "_stop", "length", "matched")
+    __slots__ = ("_borders", "matched", "stop")
 
     def __init__(self, stop: str) -> None:
-        self._stop = stop
+        self.stop = stop
         self._borders = _borders(stop)
-        self.length = len(stop)
         self.matched = 0
 
     def advance(self, char: str) -> bool:
         """Take one more character; True when the stop is complete, and then it must not be called again."""
-        while self.matched and self._stop[self.matched] != char:
+        while self.matched and self.stop[self.matched] != char:
             self.matched = self._borders[self.matched]
-        self.matched += self._stop[self.matched] == char
-        return self.matched == self.length
+        self.matched += self.stop[self.matched] == char
+        return self.matched == len(self.stop)
 
 
 def _borders(word: str) -> list[int]:
