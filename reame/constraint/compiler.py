@@ -1,0 +1,114 @@
+"""Constraints compiled for one model, and kept.
+
+Bounds: `MAX_KEPT` grammars of `MAX_KEPT_CHARS` characters of source together, apart from those in use; a compiled
+grammar takes about 50 bytes for each character.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from attrs import define, field
+from llguidance import LLMatcher
+
+from reame.constraint.child import TrialChild
+from reame.constraint.fault import ConstraintFault, shown
+from reame.constraint.grammar import LIMITS
+from reame.constraint.matcher import GrammarMatcher
+from reame.errors import RequestError
+
+if TYPE_CHECKING:
+    from reame.constraint.tokens import Tokens
+    from reame.core.constraint import Constraint
+
+MAX_SOURCE_CHARS = 256 << 10
+MAX_KEPT = 64
+MAX_KEPT_CHARS = 1 << 20
+
+
+@define(eq=False)
+class Grammar:
+    """A compiled constraint. Any thread."""
+
+    _fresh: LLMatcher
+    _tokens: Tokens
+    size: int
+    _lock: threading.Lock = field(factory=threading.Lock)
+
+    def matcher(self) -> GrammarMatcher:
+        """At the beginning of an answer. Takes about 50 us."""
+        with self._lock:
+            return GrammarMatcher(self._fresh.deep_copy(), self._tokens)
+
+
+class ConstraintCompiler:
+    """Any thread; `close` ends its child process."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+        self._child = TrialChild()
+        self._lock = threading.Lock()
+        self._known: WeakValueDictionary[Constraint, Grammar] = WeakValueDictionary()
+        self._kept: OrderedDict[Constraint, Grammar] = OrderedDict()
+
+    def known(self, constraint: Constraint) -> Grammar | None:
+        """What is kept, or still held by somebody. Does not wait for anything."""
+        with self._lock:
+            grammar = self._known.get(constraint)
+            if grammar is not None and constraint in self._kept:
+                self._kept.move_to_end(constraint)
+            return grammar
+
+    def compile(self, constraint: Constraint) -> Grammar:
+        """Blocks: milliseconds, or seconds for what is then refused. Hold the grammar as long as matchers are wanted.
+
+        Raises RequestError (400) with the keyword at fault and its place; `param` is that place within the schema.
+        """
+        grammar = self.known(constraint)
+        if grammar is None:
+            grammar = self._compile(constraint)
+            self._keep(constraint, grammar)
+        return grammar
+
+    def matcher(self, constraint: Constraint) -> GrammarMatcher:
+        """A new one; quick when `compile` was called and its grammar is held."""
+        return self.compile(constraint).matcher()
+
+    def close(self) -> None:
+        self._child.close()
+
+    def _compile(self, constraint: Constraint) -> Grammar:
+        if len(constraint.source) > MAX_SOURCE_CHARS:
+            size = len(constraint.source)
+            raise RequestError(f"the constraint has {size} characters; at most {MAX_SOURCE_CHARS} are supported")
+        try:
+            text = self._child.grammar(constraint)
+        except ConstraintFault as fault:
+            raise _refusal(constraint, fault) from None
+        fresh = LLMatcher(self._tokens.tokenizer, text, log_level=0, limits=LIMITS)
+        if not fresh.is_error() and not fresh.is_stopped():
+            fresh.compute_bitmask()  # every answer begins there
+        if fresh.is_error():
+            raise RequestError(f"the constraint does not work with this model's tokens: {fresh.get_error()[:200]}")
+        return Grammar(fresh, self._tokens, len(constraint.source))
+
+    def _keep(self, constraint: Constraint, grammar: Grammar) -> None:
+        with self._lock:
+            self._known[constraint] = self._kept[constraint] = grammar
+            self._kept.move_to_end(constraint)
+            size = sum(kept.size for kept in self._kept.values())
+            while len(self._kept) > MAX_KEPT or (size > MAX_KEPT_CHARS and len(self._kept) > 1):
+                _, oldest = self._kept.popitem(last=False)
+                size -= oldest.size
+
+
+def _refusal(constraint: Constraint, fault: ConstraintFault) -> RequestError:
+    names = {"json_schema": "the schema", "regex": "the regular expression", "choice": "the choice"}
+    subject = names.get(constraint.kind, "the grammar")
+    where = f" at {shown(fault.path)}" if fault.path else ""
+    whose = f"{subject}'s `{fault.keyword}`" if fault.keyword else subject
+    steps = [*map(str, fault.path), *([fault.keyword] if fault.keyword else [])]
+    return RequestError(f"{whose}{where} {fault.message}", param=".".join(steps) or None)

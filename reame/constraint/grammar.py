@@ -1,0 +1,112 @@
+"""A constraint as llguidance's grammar text. Any time and memory: it runs in the child process (`trial`)."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+from llguidance import LLMatcher, LLParserLimits
+from llguidance.gbnf_to_lark import gbnf_to_lark
+
+from reame.constraint.closed import closed
+from reame.constraint.fault import ConstraintFault
+from reame.constraint.locate import locate
+from reame.constraint.schema_check import check_schema
+
+if TYPE_CHECKING:
+    from llguidance import LLTokenizer
+
+    from reame.core.constraint import Constraint
+
+LIMITS = LLParserLimits(max_lexer_states=25_000, verbose_errors=False)
+"""A lexer state is 1 to 2 kB, and there is one lexer for each answer. The rest are llguidance's own: about 20 ms a
+token at most."""
+MAX_LABELS = 10_000
+LOCATING_S = 0.4
+"""Seconds of processor time to find the keyword at fault."""
+
+_COMPACT: Any = {"whitespace_flexible": False}
+_LARK_TEXT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|#[^\n]*|/(?:\\.|[^/\\\n])+/')
+_MEANINGS = {
+    "oneOf constraints are not supported": "is supported only where its schemas visibly exclude each "
+    "other, by type or by a required property with different const values; use anyOf otherwise",
+    "Unsatisfiable schema": "lets no value through",
+    "schema too large": "becomes too large",
+    "NoExtension": "lets no text through",
+}
+
+
+def compiled(constraint: Constraint, tokenizer: LLTokenizer) -> str:
+    """The grammar's text, which llguidance has compiled once. Raises ConstraintFault."""
+    if constraint.kind == "json_schema":
+        return _schema(json.loads(constraint.source), tokenizer)
+    text = _text(constraint)
+    if fault := fault_in(text, tokenizer):
+        raise ConstraintFault(_meaning(fault))
+    return text
+
+
+def fault_in(grammar: str, tokenizer: LLTokenizer) -> str:
+    """What is wrong with a grammar's text, in llguidance's words; "" when an answer could begin."""
+    matcher = LLMatcher(tokenizer, grammar, log_level=0, limits=LIMITS)
+    if not matcher.is_error() and not matcher.is_stopped():
+        matcher.compute_bitmask()
+    return matcher.get_error()
+
+
+def _schema(schema: Any, tokenizer: LLTokenizer) -> str:
+    check_schema(schema)
+    if schema is False:
+        raise ConstraintFault("lets no value through")
+    schema = closed({} if schema is True else schema)
+    text = _schema_text(schema)
+    if not (fault := fault_in(text, tokenizer)):
+        return text
+    path, keyword = locate(
+        schema, fault, lambda other: fault_in(_schema_text(other), tokenizer), until=time.process_time() + LOCATING_S
+    )
+    raise ConstraintFault(_meaning(fault), path, keyword)
+
+
+def _schema_text(schema: Any) -> str:
+    return LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=_COMPACT)
+
+
+def _text(constraint: Constraint) -> str:
+    match constraint.kind:
+        case "json_object":
+            return _schema_text({"type": "object"})
+        case "regex":
+            return LLMatcher.grammar_from_regex(constraint.source)
+        case "choice":
+            labels = json.loads(constraint.source)
+            if len(labels) > MAX_LABELS:
+                raise ConstraintFault(f"has {len(labels)} labels; at most {MAX_LABELS} are supported")
+            return LLMatcher.grammar_from_lark("start: " + " | ".join(map(json.dumps, labels)))
+        case _:
+            return LLMatcher.grammar_from_lark(_lark(constraint.source))
+
+
+def _lark(source: str) -> str:
+    """Lark as it is, GBNF translated."""
+    if "::=" in _LARK_TEXT.sub("", source):
+        try:
+            source = gbnf_to_lark(source)
+        except Exception as error:  # the translator raises many kinds, and stumbles over some texts
+            raise ConstraintFault(f"cannot be read as GBNF: {_line(str(error))}") from error
+    if "<" in _LARK_TEXT.sub("", source):
+        raise ConstraintFault("asks for a special token; texts only are supported")
+    return source
+
+
+def _meaning(fault: str) -> str:
+    """In our own words where we have some, else llguidance's, on one line."""
+    ours = (ours for theirs, ours in _MEANINGS.items() if fault.startswith(theirs))
+    return next(ours, f"is not supported: {_line(fault)}")
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.replace("<non-verbose/>", "").split())
+    return line if len(line) <= 300 else line[:297] + "..."

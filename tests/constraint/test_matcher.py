@@ -1,0 +1,179 @@
+"""One answer under its constraint, with the real small model's vocabulary."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
+from walking import Walker, of_schema
+
+from reame.constraint.tokens import Cutter
+from reame.core.constraint import Constraint
+from reame.errors import RequestError
+
+if TYPE_CHECKING:
+    from reame.constraint.compiler import ConstraintCompiler
+    from reame.constraint.matcher import GrammarMatcher
+    from reame.constraint.tokens import Tokens
+    from reame.engine.base import Vocabulary
+
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 20},
+        "age": {"type": "integer", "minimum": 0, "maximum": 130},
+        "kind": {"enum": ["red", "reddish", "green", None]},
+        "tags": {"type": "array", "items": {"type": "string", "pattern": "^[a-z]{1,5}$"}, "maxItems": 3},
+        "child": {"$ref": "#/$defs/node"},
+    },
+    "required": ["name", "age", "kind"],
+    "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
+}
+
+
+@pytest.fixture(scope="module")
+def walker(tokens: Tokens, vocabulary: Vocabulary) -> Walker:
+    return Walker(tokens, vocabulary.piece)
+
+
+def cut(vocabulary: Vocabulary, text: str) -> list[int]:
+    return vocabulary.tokenize(text, add_special=False, parse_special=False)
+
+
+def fed(matcher: GrammarMatcher, vocabulary: Vocabulary, text: str) -> GrammarMatcher:
+    for token in cut(vocabulary, text):
+        matcher.consume(token)
+    return matcher
+
+
+def pieces(vocabulary: Vocabulary, tokens: Any) -> list[bytes]:
+    return [vocabulary.piece(int(token)) for token in tokens]
+
+
+def test_random_walks_end_in_valid_compact_json(compiler: ConstraintCompiler, walker: Walker) -> None:
+    grammar = compiler.compile(of_schema(PERSON))
+    walks = [walker.walk(grammar.matcher(), seed) for seed in range(100)]
+    ended = [walk for walk in walks if walk.ended]
+    assert len(ended) > 80
+    for walk in ended:
+        value = json.loads(walk.text)
+        Draft202012Validator(PERSON).validate(value)
+        assert len(walk.text) <= len(json.dumps(value, separators=(",", ":"), ensure_ascii=True))
+        assert not walk.text.startswith(b" ")
+        assert walk.text.endswith(b"}")
+
+
+def test_what_is_forced_and_what_is_guessed(compiler: ConstraintCompiler, vocabulary: Vocabulary) -> None:
+    matcher = compiler.matcher(of_schema(PERSON))
+    assert b"".join(pieces(vocabulary, matcher.forced())) == b'{"name'
+    assert b"".join(pieces(vocabulary, matcher.guess())) == b'":"'
+    for token in matcher.forced():
+        matcher.consume(token)
+    assert matcher.forced() == ()
+    assert b"".join(pieces(vocabulary, matcher.guess())) == b'":"'
+    fed(matcher, vocabulary, '":"Bo')
+    assert (matcher.forced(), matcher.guess()) == ((), ())
+
+
+def test_an_answer_is_over_at_its_closing_brace(compiler: ConstraintCompiler, vocabulary: Vocabulary) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    matcher = compiler.matcher(of_schema(schema))
+    fed(matcher, vocabulary, '{"a":17')
+    assert not matcher.is_over
+    assert not matcher.may_end
+    fed(matcher, vocabulary, "}")
+    assert matcher.is_over
+    assert (matcher.forced(), matcher.guess(), matcher.legal_prefix(cut(vocabulary, "}"))) == ((), (), 0)
+
+
+def test_ends_are_allowed_exactly_when_the_answer_may_end(
+    compiler: ConstraintCompiler, vocabulary: Vocabulary, tokens: Tokens
+) -> None:
+    matcher = compiler.matcher(Constraint("choice", '["red","reddish"]'))
+    ends = np.flatnonzero(tokens.ends)
+    assert not matcher.mask()[ends].any()
+    fed(matcher, vocabulary, "red")
+    assert matcher.mask()[ends].all()
+    assert not matcher.is_over
+    fed(matcher, vocabulary, "d")
+    assert not matcher.mask()[ends].any()
+
+
+def test_control_tokens_are_never_part_of_an_answer(
+    compiler: ConstraintCompiler, vocabulary: Vocabulary, tokens: Tokens
+) -> None:
+    matcher = compiler.matcher(Constraint("regex", "(?s:.*)"))
+    silent = [token for token in range(tokens.size) if not vocabulary.piece(token) and not tokens.ends[token]]
+    assert silent
+    assert not matcher.mask()[silent].any()
+    assert matcher.mask().sum() > tokens.size * 0.99
+    assert matcher.legal_prefix(silent[:1]) == 0
+
+
+def test_the_legal_prefix_of_a_draft(compiler: ConstraintCompiler, vocabulary: Vocabulary, tokens: Tokens) -> None:
+    matcher = compiler.matcher(Constraint("regex", "a b c d[0-9]+"))
+    right = cut(vocabulary, "a b c d")
+    assert matcher.legal_prefix(right) == len(right)
+    assert matcher.legal_prefix([*right, *cut(vocabulary, "x")]) == len(right)
+    assert matcher.legal_prefix([*right, tokens.size + 5, *right]) == len(right)
+    assert matcher.legal_prefix([]) == 0
+    assert matcher.legal_prefix([int(np.flatnonzero(tokens.ends)[0])]) == 0
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_forced_depends_on_the_consumed_tokens_only(
+    compiler: ConstraintCompiler, walker: Walker, vocabulary: Vocabulary, seed: int
+) -> None:
+    grammar = compiler.compile(of_schema(PERSON))
+    walk = walker.walk(grammar.matcher(), seed)
+    asked, silent = grammar.matcher(), grammar.matcher()
+    for place, token in enumerate(walk.tokens):
+        asked.mask()
+        asked.guess()
+        asked.legal_prefix(walk.tokens[place:])
+        forced = asked.forced()
+        assert silent.forced() == forced
+        assert asked.legal_prefix(walk.tokens[place:]) == len(walk.tokens) - place
+        if forced:
+            assert asked.legal_prefix(forced) == len(forced)
+            assert asked.mask()[forced[0]]
+        asked.consume(token)
+        silent.consume(token)
+
+
+def test_answers_do_not_disturb_each_other(compiler: ConstraintCompiler, walker: Walker) -> None:
+    grammar = compiler.compile(of_schema(PERSON))
+    alone = [walker.walk(grammar.matcher(), seed) for seed in range(3)]
+    matchers = [grammar.matcher() for _ in range(3)]
+    assert [walker.walk(matcher, seed) for seed, matcher in enumerate(matchers)] == alone
+
+
+def test_a_wrong_token_ends_the_request_only(compiler: ConstraintCompiler, vocabulary: Vocabulary) -> None:
+    grammar = compiler.compile(of_schema(PERSON))
+    matcher = grammar.matcher()
+    with pytest.raises(RequestError):
+        fed(matcher, vocabulary, "no")
+    assert fed(grammar.matcher(), vocabulary, '{"name":"Bo"').mask().any()
+
+
+class SpacedVocabulary:
+    """As SentencePiece does it: a space before every text. Its tokens are the pieces."""
+
+    pieces = (b"", b" a", b" ab", b"a", b"b", b"c", b"ab", b" ")
+
+    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+        first = 2 if text.startswith("ab") else 1
+        return [first, *(self.pieces.index(letter.encode()) for letter in text[first:])]
+
+    def piece(self, token: int) -> bytes:
+        return self.pieces[token]
+
+
+@pytest.mark.parametrize("text", ["a", "ab", "abc", "aab"])
+def test_the_space_that_some_vocabularies_add_is_taken_away(text: str) -> None:
+    vocabulary = SpacedVocabulary()
+    tokens = Cutter(vocabulary, vocabulary.pieces)(text)
+    assert b"".join(map(vocabulary.piece, tokens)) == text.encode()
