@@ -1,0 +1,120 @@
+"""The query: places in the archive that end like a live sequence. It runs between two tokens: microseconds count."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from attrs import frozen
+
+from reame.memory.archive_format import CELL_BYTES, CELL_WORDS, HEADER_BYTES
+from reame.memory.archive_index import GRAMS, POSITION, POSITION_BITS, hash_of, tag_of
+from reame.memory.archive_segment import pread
+from reame.speculation.palimpsest import Site
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from reame.memory.archive_segment import Segment
+
+LONG, SHORT = 0, 1
+"""The kinds of chain, as in GRAMS."""
+MOST_SITES = 64
+FEW = 16
+"""So many places that match in three tokens are few."""
+MOST_STEPS = 192
+"""Places that are looked at in one walk, those of other n-grams in the same slot included."""
+LONGEST_MATCH = 64
+LONGEST_PATH = 64
+"""Tokens of a continuation at most."""
+FIRST_ROW = HEADER_BYTES - CELL_BYTES * (LONGEST_MATCH - 1)
+"""Where the row of place 0 begins in the file: what precedes the first frame matches nothing."""
+
+
+@frozen
+class Walk:
+    """Along which kind of chain, into which rows of the buffer, for how many places at most."""
+
+    chain: int
+    row: int
+    most: int
+
+
+BRIEF, FULL = Walk(SHORT, 0, FEW), Walk(LONG, FEW, MOST_SITES)
+
+
+class Search:
+    """For one thread. Token ids are below `vocab_size`: a continuation ends before a word that is not."""
+
+    def __init__(self, vocab_size: int) -> None:
+        self._vocab_size = vocab_size
+        size = (FEW + MOST_SITES) * (LONGEST_MATCH + LONGEST_PATH) * CELL_WORDS
+        self._words = np.zeros(size, np.uint32)
+        self._view = self._words.data
+        self._address = self._words.ctypes.data
+
+    def sites(self, segments: Sequence[Segment], tail: Sequence[int], most: int) -> list[Site]:
+        """At most 64, the newest first; `segments` are in the order of their age, the newest last.
+
+        All places that match in three tokens, when they are few; else those that match in six, or the newest few.
+        """
+        tail, most = tail[-LONGEST_MATCH:], min(most, LONGEST_PATH)
+        if len(tail) < GRAMS[SHORT] or most < 1:
+            return []
+        few = self._walk(segments, tail, most, BRIEF)
+        many = []
+        if len(few) == FEW and len(tail) >= GRAMS[LONG]:
+            many = self._walk(segments, tail, most, FULL)
+        if many and (sites := self._matches(many, tail, most, FULL)):
+            return sites
+        return self._matches(few, tail, most, BRIEF) if few else []
+
+    def _walk(self, segments: Sequence[Segment], tail: Sequence[int], most: int, walk: Walk) -> list[int]:
+        """Read the cells around each place into a row of the buffer. The ages of the places, in tokens."""
+        key = hash_of(tail, GRAMS[walk.chain])
+        tag, row_words = tag_of(key), (LONGEST_MATCH + most) * CELL_WORDS
+        view, size, newer, steps, most_sites = self._view, 4 * row_words, 0, 0, walk.most
+        address = self._address + walk.row * size
+        link = walk.row * row_words + (LONGEST_MATCH - 1) * CELL_WORDS + 1 + walk.chain
+        ages: list[int] = []
+        for segment in reversed(segments):
+            entry, below = segment.head(walk.chain, key), POSITION
+            while entry and steps < MOST_STEPS and len(ages) < most_sites:
+                place = entry & POSITION
+                if place >= below or pread(segment.number, address, size, FIRST_ROW + CELL_BYTES * place) != size:
+                    break
+                steps += 1
+                below, following = place, view[link]
+                if entry >> POSITION_BITS == tag:
+                    ages.append(newer + segment.num_words - place)
+                    address += size
+                    link += row_words
+                entry = following
+            if len(ages) == most_sites:
+                break
+            newer += segment.num_words
+        return ages
+
+    def _matches(self, ages: list[int], tail: Sequence[int], most: int, walk: Walk) -> list[Site]:
+        """Compare the tokens: of what the hashes promised, that which is so."""
+        width = LONGEST_MATCH + most
+        rows = self._words[walk.row * width * CELL_WORDS : (walk.row + len(ages)) * width * CELL_WORDS]
+        words = rows.reshape(len(ages), width, CELL_WORDS)[:, :, 0]
+        before = words[:, LONGEST_MATCH - len(tail) : LONGEST_MATCH]
+        after = words[:, LONGEST_MATCH:]
+        matched = _true_before(before[:, ::-1] == np.array(tail[::-1], np.uint32))
+        going_on = _true_before(after < self._vocab_size)
+        texts: list[list[int]] = after.tolist()
+        return [
+            Site(match, age, tuple(text[:length]))
+            for match, length, age, text in zip(matched, going_on, ages, texts, strict=True)
+            if match >= GRAMS[walk.chain] and length
+        ]
+
+
+def _true_before(table: NDArray[np.bool_]) -> list[int]:
+    """For each row, how many true values it begins with."""
+    counts: list[int] = np.where(table.all(axis=1), table.shape[1], table.argmin(axis=1)).tolist()
+    return counts
