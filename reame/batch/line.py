@@ -30,21 +30,20 @@ PIECE = 32
 """Bytes of a prompt that stand as one number in its place in the tree: about eight tokens."""
 _DEEPEST = 1 << 16
 """Bytes of a prompt that decide its place."""
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 _TOLD_APART = ("user", "metadata", "store")
 """Fields that change nothing about an answer."""
 
 
 @frozen(kw_only=True, eq=False)
 class Record:
-    """A request. `same` is equal for records that get the same answer; None: each is drawn anew."""
+    """A request."""
 
     number: int
     id: str
     custom_id: str
     url: str
     body: Mapping[str, Any]
-    place: bytes
-    same: bytes | None
 
 
 @frozen(kw_only=True)
@@ -73,15 +72,7 @@ def read_line(raw: bytes, number: int) -> Record | Fault:
     except RequestError as error:
         return fault(raw, number, error, custom_id)
     whole = canonical({"custom_id": custom_id, "url": url, "body": body})
-    return Record(
-        number=number,
-        id=_id(whole),
-        custom_id=custom_id,
-        url=url,
-        body=body,
-        place=place_of(url, body),
-        same=_same(url, body) if is_fixed(body) else None,
-    )
+    return Record(number=number, id=_id(whole), custom_id=custom_id, url=url, body=body)
 
 
 def fault(raw: bytes, number: int, error: RequestError, custom_id: str | None) -> Fault:
@@ -90,11 +81,14 @@ def fault(raw: bytes, number: int, error: RequestError, custom_id: str | None) -
     return Fault(number=number, id=_id(b"%d " % number + raw[:MAX_LINE]), custom_id=custom_id, error=told)
 
 
-def is_fixed(body: Mapping[str, Any]) -> bool:
-    """Whether asking twice gives the same answer, and an old one will do."""
+def same_as(url: str, body: Mapping[str, Any]) -> bytes | None:
+    """Equal for records with one answer; None: this one is drawn anew, or an answer given before will not do."""
     own = body.get("reame")
     anew = isinstance(own, dict) and own.get("answers") is False
-    return not anew and (body.get("seed") is not None or body.get("temperature") == 0)
+    if anew or (body.get("seed") is None and body.get("temperature") != 0):
+        return None
+    meant = {name: value for name, value in body.items() if name not in _TOLD_APART and value is not None}
+    return blake2b(canonical([url, meant]), digest_size=16).digest()
 
 
 def place_of(url: str, body: Mapping[str, Any]) -> bytes:
@@ -108,12 +102,7 @@ def place_of(url: str, body: Mapping[str, Any]) -> bytes:
 
 
 def canonical(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _same(url: str, body: Mapping[str, Any]) -> bytes:
-    meant = {name: value for name, value in body.items() if name not in _TOLD_APART and value is not None}
-    return blake2b(canonical([url, meant]), digest_size=16).digest()
+    return _ENCODER.encode(value).encode()
 
 
 def _id(data: bytes) -> str:

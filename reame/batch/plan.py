@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from attrs import frozen
 
-from reame.batch.line import MAX_LINE, Fault, Record, fault, read_line
+from reame.batch.line import MAX_LINE, Fault, Record, fault, place_of, read_line, same_as
 from reame.batch.result import fault_line
 from reame.config_rules import printable
 from reame.errors import ConfigError, RequestError
@@ -142,7 +142,8 @@ class Plan:
 
     def _add(self, line: Record | Fault, raw: bytes, start: int, size: int) -> None:
         if isinstance(line, Record):
-            row = (line.number, line.id, start, size, line.custom_id, line.place, line.same)
+            where = place_of(line.url, line.body), same_as(line.url, line.body)
+            row = (line.number, line.id, start, size, line.custom_id, *where)
             if self._base.execute("INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, NULL)", row).rowcount:
                 return
             line = self._duplicate(line, raw)

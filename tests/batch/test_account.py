@@ -1,0 +1,67 @@
+"""What is counted, and what the summary says."""
+
+from __future__ import annotations
+
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+from lines import answer_of
+
+from reame.batch.account import Account, time_text
+from reame.batch.result import refusal
+from reame.batch.width import ENOUGH, fastest
+from reame.errors import RequestError
+
+
+def test_the_hundredth_record_is_seen_to_be_cheaper_than_the_first() -> None:
+    account = Account(120, 0, 50.0)
+    for number in range(120):
+        account.take(answer_of("", prompt=100, cached=0 if not number else 90, completion=5), 1, 52.0 + number)
+    lines = list(account.summary(2.0))
+    assert lines == [
+        "120 of 120 lines answered",
+        "12,600 tokens (12,000 of prompts, 600 of answers), of which 10,710 were not computed (85.0%)",
+        "2 min 01 s: 60 records a minute, 5.0 tokens of answers a second",
+        "  record 1: 105 tokens computed and 2 s each",
+        "  records 2 to 10: 15 tokens computed and 1 s each",
+        "  records 11 to 100: 15 tokens computed and 1 s each",
+        "  records 101 to 120: 15 tokens computed and 1 s each",
+        "at 2 a million tokens this would have cost 0.0252",
+    ]
+
+
+def test_copies_old_answers_and_failures_have_their_places() -> None:
+    account = Account(9, 2, 0.0)
+    account.take(answer_of("", prompt=10, cached=4, completion=3), 3, 1.0)
+    old = answer_of("", prompt=10, cached=10, completion=3)
+    account.take(evolve(old, body={**old.body, "reame": {"stored_answers": 1}}), 1, 2.0)
+    account.take(refusal(RequestError("no")), 1, 3.0)
+    account.fault(2)
+    assert (account.tokens, account.remembered) == (4 * 13, 4 + 2 * 13 + 13)
+    (line, *_) = account.summary(None)
+    assert line == (
+        "4 of 9 lines answered, 2 were done before, 2 of them as another line's equal, 1 from old answers, 3 failed"
+    )
+
+
+def test_nothing_to_do_says_little() -> None:
+    assert list(Account(3, 3, 0.0).summary(None)) == ["0 of 3 lines answered, 3 were done before"]
+
+
+def test_times() -> None:
+    assert [time_text(s) for s in (0.04, 59.9, 372, 11_220)] == ["0.0 s", "59.9 s", "6 min 12 s", "3 h 07 min"]
+
+
+def test_as_many_at_once_as_is_fastest() -> None:
+    assert fastest(lambda rows: 1.0, 16) == 16  # rows are free
+    assert fastest(lambda rows: float(rows), 16) == 1  # rows cost what they give
+    groups_of_four = {1: 75, 2: 117, 3: 141, 4: 124, 5: 167, 6: 191, 7: 215, 8: 233}
+    assert fastest(lambda rows: groups_of_four[rows], 8) == 8
+    assert fastest(lambda rows: groups_of_four[rows], 6) == 4
+
+
+@given(st.lists(st.floats(0.001, 10), min_size=1, max_size=30))
+def test_no_other_number_is_much_faster(seconds: list[float]) -> None:
+    chosen = fastest(lambda rows: seconds[rows - 1], len(seconds))
+    rate = chosen / seconds[chosen - 1]
+    assert all(rows / each * ENOUGH <= rate * 1.000001 for rows, each in enumerate(seconds, 1))
