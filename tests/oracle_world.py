@@ -6,21 +6,26 @@ from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING
 
+import numpy as np
 from attrs import evolve
 
 from reame.core.admission import Limits
 from reame.core.batch import Compact, Copy, Load, Trim
 from reame.core.blocks import Block
+from reame.core.constraint import Constraint
+from reame.core.draft import Draft
 from reame.core.events import Delta, Finish, TokenLogprob
 from reame.core.request import Request, Sampling
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots
 from reame.engine.fake import FakeEngine, reference_tokens
-from reame.engine.step import StepRunner
+from reame.engine.step import NoDrafter, StepRunner
 from reame.errors import EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as Seq
+
+    from numpy.typing import NDArray
 
     from reame.core.batch import Batch, StepResult
     from reame.core.sequence import Sequence
@@ -74,6 +79,69 @@ def chain(tokens: Seq[int]) -> tuple[list[int], list[int]]:
     return values, states
 
 
+class ToyMatcher:
+    """A random automaton over the eight tokens: states with one way on, with some, and with none."""
+
+    def __init__(self, constraint: Constraint) -> None:
+        random = Random(constraint.source)
+        self.num_states = random.randint(2, 6)
+        ways = [0, 1, 1, 1, 1, 2, 3, 7]
+        self.next = [
+            {token: random.randrange(self.num_states) for token in random.sample(range(1, 8), random.choice(ways))}
+            for _ in range(self.num_states)
+        ]
+        self.ends = [random.random() < 0.3 for _ in range(self.num_states)]
+        self.state = 0
+
+    @property
+    def is_over(self) -> bool:
+        return not self.next[self.state]
+
+    def mask(self) -> NDArray[np.bool_]:
+        mask = np.zeros(VOCABULARY, bool)
+        mask[list(self.next[self.state])] = True
+        mask[0] = self.ends[self.state] or self.is_over
+        return mask
+
+    def consume(self, token: int) -> None:
+        self.state = self.next[self.state][token]
+
+    def forced(self) -> tuple[int, ...]:
+        state, tokens = self.state, []
+        while len(self.next[state]) == 1 and not self.ends[state] and len(tokens) < 5:
+            ((token, state),) = self.next[state].items()
+            tokens.append(token)
+        return tuple(tokens)
+
+    def guess(self) -> tuple[int, ...]:
+        return tuple(self.next[self.state])[:1]
+
+    def legal_prefix(self, tokens: Seq[int]) -> int:
+        state = self.state
+        for number, token in enumerate(tokens):
+            if token not in self.next[state]:
+                return number
+            state = self.next[state][token]
+        return len(tokens)
+
+
+class Guesser(NoDrafter):
+    """The truth, the truth with a fault in it, noise, or nothing; believed in more or less."""
+
+    def __init__(self, random: Random, expected: dict[str, list[int]]) -> None:
+        self._random = random
+        self._expected = expected
+
+    def propose(self, sequence: Sequence, drawn: tuple[int, ...], hint: tuple[int, ...]) -> Draft | None:
+        so_far = len(sequence.tokens) - len(sequence.request.prompt) + len(drawn)
+        truth = self._expected[sequence.request.id][so_far:]
+        noise = [self._random.randrange(8) for _ in range(self._random.randrange(8))]
+        kind = self._random.randrange(5)
+        tokens = tuple((truth[:5], truth[:2] + noise, noise, list(hint), [])[kind])
+        survival = self._random.choice([1.0, 0.9, 0.5])
+        return Draft(tokens, tuple(survival**n for n in range(1, len(tokens) + 1)), "guess") if tokens else None
+
+
 class World:
     """An engine, a scheduler, and what every request must come to. `seen` counts what happened in it."""
 
@@ -85,7 +153,7 @@ class World:
         self.limits = Limits(
             max_running=draw(1, min(5, self.engine.num_seqs)), max_rows=self.engine.max_rows, max_sampled=draw(5, 24),
             reserve=draw(1, 8), min_wait=draw(1, 6), min_chunk=draw(1, 4), min_garbage=draw(1, 40),
-            longest_move=draw(1, 20),
+            rent_rows=draw(0, 60), longest_move=draw(1, 20),
             step_seconds=self.random.choice([0.01, 0.05, 1.0]), prefill_seconds=self.random.choice([0.01, 0.1, 1.0]),
         )  # fmt: skip
         self.block_tokens = self.random.choice([0, 1, 2, 3, 5, 8])
@@ -97,10 +165,11 @@ class World:
             piece=self.engine.vocabulary.piece, eog_tokens=self.engine.info.eog_tokens, block_tokens=self.block_tokens,
         )  # fmt: skip
         self.slots = self.scheduler.admission.slots
-        self.runner = StepRunner(self.engine, self.propose)
+        self.expected: dict[str, list[int]] = {}
+        self.runner = StepRunner(self.engine, Guesser(self.random, self.expected), ToyMatcher)
+        self.seconds_per_step = self.random.choice([0.0, 0.01])
         self.seconds_per_row = self.random.choice([0.0001, 0.001, 0.005, 0.02])
         self.stems = [[draw(1, 7) for _ in range(draw(1, 20))] for _ in range(3)]
-        self.expected: dict[str, list[int]] = {}
         self.texts: dict[str, str] = {}
         self.logprobs: dict[str, list[TokenLogprob]] = {}
         self.finishes: dict[str, Finish] = {}
@@ -108,14 +177,6 @@ class World:
         self.absent: set[str] = set()
         self.seen: Counter[str] = Counter()
         self.steps = 0
-
-    def propose(self, sequence: Sequence, drawn: tuple[int, ...]) -> tuple[int, ...]:
-        """A guess: the truth, the truth with a fault in it, noise, or nothing."""
-        so_far = len(sequence.tokens) - len(sequence.request.prompt) + len(drawn)
-        truth = self.expected[sequence.request.id][so_far:]
-        noise = [self.random.randrange(8) for _ in range(self.random.randrange(8))]
-        kind = self.random.randrange(4)
-        return tuple((truth[:5], truth[:2] + noise, noise, [])[kind])
 
     def arrive(self) -> None:
         draw, choice = self.random.randint, self.random.choice
@@ -131,10 +192,23 @@ class World:
             logprobs=choice([None, None, 0, 2]),
             deadline=self.steps + draw(1, 30) if self.random.random() < 0.05 else float("inf"),
         )  # fmt: skip
-        self.expected[request.id] = reference_tokens(prompt, sampling, request.max_tokens, VOCABULARY)
+        matcher = None
+        if self.random.random() < 0.4 and request.max_tokens:
+            constraint = Constraint("grammar", str(draw(0, 10**6)))
+            matcher = ToyMatcher(constraint)
+            begins = matcher.forced()[: request.max_tokens - 1] if self.random.random() < 0.7 else ()
+            request = evolve(request, constraint=constraint, forced=self.one_to_draw(constraint, begins))
+        self.expected[request.id] = reference_tokens(prompt, sampling, request.max_tokens, VOCABULARY, matcher)
         self.texts[request.id] = ""
         self.logprobs[request.id] = []
         self.sequences[request.id] = self.scheduler.add(request, self.steps, self.num_on_disk(request))
+
+    def one_to_draw(self, constraint: Constraint, forced: tuple[int, ...]) -> tuple[int, ...]:
+        """What is forced at first may not be all there is."""
+        matcher = ToyMatcher(constraint)
+        for token in forced:
+            matcher.consume(token)
+        return forced[:-1] if matcher.is_over else forced
 
     def num_on_disk(self, request: Request) -> int:
         size, stop = self.block_tokens, 0
@@ -172,6 +246,7 @@ class World:
                 self.arrive()
                 arrivals -= 1
             elif self.scheduler.sequences() and self.random.random() < 0.005:
+                self.take_events()
                 victim = self.random.choice(self.scheduler.sequences())
                 self.scheduler.cancel(victim)
                 self.absent.add(victim.request.id)
@@ -203,7 +278,8 @@ class World:
             self.engine.fail_next_decode = True
         if batch.restores and self.random.random() < 0.02:
             self.engine.fail_next_restore = True
-        result = evolve(self.runner.run(batch), seconds=batch.num_rows * self.seconds_per_row)
+        result = self.runner.run(batch)
+        result = evolve(result, seconds=self.seconds_per_step + batch.num_rows * self.seconds_per_row)
         self.scheduler.commit(batch, result, self.steps)
         self.take_events()
         self.check_mirror()
@@ -265,10 +341,12 @@ class World:
         for part, output in zip(batch.slices, result.outputs, strict=False):
             assert 0 not in output.tokens[:-1], "drawn beyond the end"
             seen["chunks"] += not part.samples
+            seen["ends of constraints"] += output.is_over
             if part.num_drafted:
-                num_accepted = len(output.tokens) - 1
+                num_accepted = output.num_accepted
                 how = "wholly" if num_accepted == part.num_drafted else "partly" if num_accepted else "not"
                 seen[f"drafts {how} accepted"] += 1
                 if part.sequence.text.stopped:
                     seen["stops in drafts"] += part.sequence.tokens[-len(output.tokens) :] != list(output.tokens)
+                seen["forced beyond drafts"] += len(output.tokens) > num_accepted + 1
                 seen["ends in drafts"] += output.tokens[-1] == 0 and 0 in part.tokens[-part.num_drafted :]

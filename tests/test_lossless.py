@@ -10,21 +10,24 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from attrs import evolve
 
 from reame.core.admission import Limits
+from reame.core.draft import Draft
 from reame.core.events import Delta, Finish
 from reame.core.request import Request, Sampling
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots
 from reame.engine.llama import LlamaEngine, LlamaOptions
-from reame.engine.step import StepRunner
+from reame.engine.step import Drafter, NoDrafter, StepRunner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
+    from collections.abc import Sequence as Seq
     from pathlib import Path
 
+    from reame.core.sequence import Sequence
     from reame.engine.base import Engine
-    from reame.engine.step import Propose
 
 WORDS = [
     "river", "stone", "bread", "clock", "seven", "winter", "letter", "garden", "copper", "engine", "silver", "window",
@@ -54,18 +57,20 @@ def requests(engine: Engine, count: int, seed: int = 7) -> list[Request]:
     return made
 
 
-def run(engine: Engine, batch: Sequence[Request], limits: Limits, propose: Propose | None = None) -> dict[str, str]:
-    """All requests at once through scheduler and step; their texts. The engine is empty before and after."""
+def run(engine: Engine, batch: Seq[Request], limits: Limits, drafter: Drafter | None = None) -> dict[str, str]:
+    """All requests at once through scheduler and step; their texts. The engine is empty before and after. With a
+    drafter all steps seem to take the same time, so that every draft seems to pay."""
     scheduler = Scheduler(
         Slots(engine.num_cells, engine.num_seqs), limits,
         piece=engine.vocabulary.piece, eog_tokens=engine.info.eog_tokens,
     )  # fmt: skip
-    runner = StepRunner(engine, propose) if propose else StepRunner(engine)
+    runner = StepRunner(engine, drafter)
     texts = {request.id: "" for request in batch}
     for request in batch:
         scheduler.add(request, 0.0)
     while (plan := scheduler.plan(0.0)) is not None:
-        scheduler.commit(plan, runner.run(plan), 0.0)
+        result = runner.run(plan)
+        scheduler.commit(plan, evolve(result, seconds=0.01) if drafter else result, 0.0)
         for sequence, event in scheduler.take_events():
             if isinstance(event, Delta):
                 texts[sequence.request.id] += event.text
@@ -135,11 +140,16 @@ def test_drafts_right_or_absurd_give_the_same_text(
         for request in made
     }
 
-    def propose(sequence: object, drawn: tuple[int, ...]) -> tuple[int, ...]:
-        request = sequence.request  # type: ignore[attr-defined]
-        so_far = sequence.num_generated + len(drawn)  # type: ignore[attr-defined]
-        right = tuple(truth[request.id][so_far : so_far + random.randint(0, 6)])
-        wrong = tuple(random.randrange(engine.info.vocab_size) for _ in range(random.randint(0, 4)))
-        return right + wrong
+    class Guesser(NoDrafter):
+        num_accepted = 0
 
-    assert run(engine, made, limits(max_running=8), propose) == alone
+        def propose(self, sequence: Sequence, drawn: tuple[int, ...], hint: tuple[int, ...]) -> Draft | None:
+            so_far = sequence.num_generated + len(drawn)
+            right = tuple(truth[sequence.request.id][so_far : so_far + random.randint(0, 6)])
+            wrong = tuple(random.randrange(engine.info.vocab_size) for _ in range(random.randint(0, 4)))
+            self.num_accepted = max(self.num_accepted, sequence.drafts.accepted)
+            return Draft(right + wrong, (1.0,) * len(right + wrong), "guess") if right + wrong else None
+
+    guesser = Guesser()
+    assert run(engine, made, limits(max_running=8), guesser) == alone
+    assert guesser.num_accepted > 10

@@ -12,16 +12,17 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from oracle_world import World, chain
+from oracle_world import ToyMatcher, World, chain
 
 if TYPE_CHECKING:
+    from reame.core.request import Request
     from reame.core.sequence import Sequence
     from reame.engine.fake import FakeEngine
 
 NUM_WORLDS = int(os.environ.get("REAME_ORACLE_WORLDS", "3000"))
 
 
-def outcome(drawn: list[int], stops: tuple[str, ...], engine: FakeEngine) -> tuple[list[int], str, str]:
+def outcome(drawn: list[int], request: Request, engine: FakeEngine) -> tuple[list[int], str, str]:
     """What a client must get of the plain loop's tokens, worked out the slow way: (tokens, text, reason)."""
     if not drawn:
         return [], "", "stop"
@@ -30,16 +31,19 @@ def outcome(drawn: list[int], stops: tuple[str, ...], engine: FakeEngine) -> tup
         if token == 0:
             return drawn[:count], text, "stop"
         text += engine.vocabulary.piece(token).decode()
-        ends = [text.index(stop) for stop in stops if stop in text]
+        ends = [text.index(stop) for stop in request.stop if stop in text]
         if ends:
             return drawn[:count], text[: min(ends)], "stop"
-    return drawn, text, "length"
+    matcher = ToyMatcher(request.constraint) if request.constraint else None
+    for token in drawn if matcher else ():
+        matcher.consume(token)
+    return drawn, text, "stop" if matcher and matcher.is_over else "length"
 
 
 def check_sequence(world: World, name: str, sequence: Sequence) -> None:
     """Who reached the end has the plain loop's text; who did not (a fault, a deadline, a cancel) a beginning of it."""
     request, told = sequence.request, world.logprobs[name]
-    tokens, text, reason = outcome(world.expected[name], request.stop, world.engine)
+    tokens, text, reason = outcome(world.expected[name], request, world.engine)
     drawn = sequence.tokens[len(request.prompt) :]
     check_logprobs(world, name, sequence)
     if name in world.absent:
@@ -48,7 +52,7 @@ def check_sequence(world: World, name: str, sequence: Sequence) -> None:
         finish = world.finishes[name]
         assert (drawn, world.texts[name], finish.reason) == (tokens, text, reason)
         assert finish.usage.completion_tokens == len(tokens)
-        assert finish.usage.cached_tokens < len(request.prompt)
+        assert finish.usage.cached_tokens < len(request.prompt) + bool(request.forced)
         if request.logprobs is not None and not sequence.text.stopped:
             assert [entry.token for entry in told] == [token for token in tokens if token]
         return
@@ -57,12 +61,18 @@ def check_sequence(world: World, name: str, sequence: Sequence) -> None:
 
 
 def check_logprobs(world: World, name: str, sequence: Sequence) -> None:
-    """Each is that of the cell before its token; none is of a token whose text became a stop string."""
+    """Each is that of the cell before its token, or certain if it was forced; none is of a token whose text became a
+    stop string."""
     request, told = sequence.request, world.logprobs[name]
     _, states = chain(sequence.tokens)
+    matcher = ToyMatcher(request.constraint) if request.constraint else None
     for place, entry in enumerate(told, len(request.prompt)):
-        assert (entry.token, entry.logprob) == (sequence.tokens[place], -1.0 - states[place - 1] % 7)
-        assert len(entry.top) == request.logprobs
+        forced = matcher is not None and matcher.forced() != ()
+        logprob = 0.0 if forced else -1.0 - states[place - 1] % 7
+        assert (entry.token, entry.logprob) == (sequence.tokens[place], logprob)
+        assert len(entry.top) == (min(1, request.logprobs or 0) if forced else request.logprobs)
+        if matcher:
+            matcher.consume(entry.token)
     assert world.texts[name].startswith(b"".join(entry.piece for entry in told).decode())
 
 
@@ -114,7 +124,8 @@ def test_the_worlds_contain_what_they_are_for() -> None:
         seen["sequences"] += len(world.sequences)
     kinds = (
         "copies", "evictions", "takeovers", "compactions", "failures", "chunks", "drafts wholly accepted",
-        "drafts partly accepted", "drafts not accepted", "stops in drafts", "ends in drafts", "single flights",
+        "drafts partly accepted", "drafts not accepted", "stops in drafts", "ends in drafts", "forced beyond drafts",
+        "ends of constraints", "single flights",
         "worlds with preemption", "cached", "deadlines", "cancels", "saves", "restores",
     )  # fmt: skip
     assert min(seen[kind] for kind in kinds) >= 20, seen

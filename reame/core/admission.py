@@ -29,7 +29,8 @@ class Limits:
 
     `reserve`: cells promised to an answer at first. `min_wait`: tokens of a prefix, being computed by another, that are
     worth waiting for. `min_chunk`: rows that a prefill gets in any step. Garbage is compacted from `min_garbage` cells
-    on, in pieces of `longest_move` tokens. A step should take at most `step_seconds` when somebody decodes,
+    on, in pieces of `longest_move` tokens. A resident that the disk has leaves its cells when `rent_rows` rows were
+    computed since it was last used. A step should take at most `step_seconds` when somebody decodes,
     `prefill_seconds` when nobody does (that bounds how long a newcomer or a cancel waits).
     """
 
@@ -39,7 +40,8 @@ class Limits:
     reserve: int = 512
     min_wait: int = 16
     min_chunk: int = 16
-    min_garbage: int = 1024
+    min_garbage: int = 256
+    rent_rows: int = 128
     longest_move: int = LONGEST_MOVE
     step_seconds: float = 0.2
     prefill_seconds: float = 0.5
@@ -123,24 +125,37 @@ class Admission:
     def compact(self, num_rows: int) -> None:
         """Before a step that writes `num_rows` cells: make garbage fresh cells where it must be or is well worth it.
 
-        A move costs about 25 us a token, a row at least a millisecond; so with more garbage than held cells the cost
-        is a per cent or two, and attention has fewer cells to look at. When cells run out, residents make room for
-        the next while as well: else this would come again soon.
+        Attention looks at every cell that is not fresh, for every row: 0.2 us a cell with the smallest models. So a
+        resident pays rent, and after `rent_rows` rows it has cost as much as reading it from the disk will (rent or
+        buy: at most twice the cost of knowing the future). A move costs about 25 us a token; with more garbage than
+        held cells it has paid after a hundred rows. When cells run out, residents make room for the next while as
+        well: else this would come again soon.
         """
         slots = self.slots
         must = num_rows > slots.num_fresh
-        worth_it = slots.num_garbage >= max(self.limits.min_garbage, slots.num_held if num_rows else 0)
-        if not slots.num_garbage or not (must or worth_it):
+        overdue = self._overdue() if num_rows else []
+        num_garbage = slots.num_garbage + sum(len(slot.tokens) for slot in overdue)
+        num_kept = max(0, slots.num_written - num_garbage)
+        worth_it = num_garbage >= max(self.limits.min_garbage, num_kept if num_rows else 0)
+        if not num_garbage or not (must or worth_it):
             return
+        for slot in overdue:
+            self._let_go(slot)
         while must and slots.num_free < slots.num_cells // 4 and slots.residents():
             self._evict()
         self._operations.append(Compact(tuple(slots.compact(self.limits.longest_move))))
+
+    def _overdue(self) -> list[Slot]:
+        """Residents that the disk has and nobody used for long."""
+        due = self.slots.num_rows - self.limits.rent_rows
+        residents = (s for s in self.slots.slots if not s.running and s.tokens and s.rows_at_use < due)
+        return [slot for slot in residents if self._capture.is_saved(slot)]
 
     def _vacate(self, sequence: Sequence) -> None:
         assert sequence.slot is not None
         self.running.remove(sequence)
         self.slots.retire(sequence.slot)
-        sequence.slot, sequence.draft, sequence.loading, sequence.restoring = None, (), False, ()
+        sequence.slot, sequence.draft, sequence.loading, sequence.restoring = None, None, False, ()
 
     def _pass_over(self, sequence: Sequence, source: Slot, now: float) -> None:
         """All of the prompt that is to be computed is: a slot of its own could only push out a resident."""
@@ -190,7 +205,7 @@ class Admission:
             (
                 min(common_prefix(other.tokens, sequence.tokens), len(sequence.tokens) - 1)
                 for other in self.running
-                if other.num_missing > 1 and other.request.namespace == sequence.request.namespace
+                if not other.decodes and other.request.namespace == sequence.request.namespace
             ),
             default=0,
         )
@@ -243,10 +258,14 @@ class Admission:
 
     def _evict(self, keep: Slot | None = None) -> Slot:
         slot = next(s for s in self.slots.residents() if s is not keep)
+        self._let_go(slot)
+        return slot
+
+    def _let_go(self, slot: Slot) -> None:
+        """A resident leaves its cells; what the disk has not seen of it is saved first."""
         if save := self._capture.of(slot):
             self._operations.append(save)
         self._trim(slot, 0)
-        return slot
 
     def _trim(self, slot: Slot, length: int) -> None:
         if length < len(slot.tokens):

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from reame.core.blocks import Block
     from reame.core.compaction import Segment
+    from reame.core.draft import Draft
     from reame.core.events import TokenLogprob
     from reame.core.sequence import Sequence
     from reame.errors import EngineError
@@ -86,16 +87,20 @@ Operation = Copy | Trim | Compact | Save | Forget
 class Slice:
     """Rows of one sequence, on loan to run: its tokens from `start` on, then its draft.
 
-    `num_drafted` trailing rows are guesses. `samples`: the rows reach the last known token, so the next one is to be
-    drawn (and the draft verified); otherwise this is a prefill chunk and `num_drafted` is 0.
+    `draft` are guesses, and the last rows. `samples`: the rows reach the last known token, so the next one is to be
+    drawn (and the draft verified); otherwise this is a prefill chunk and has no draft.
     """
 
     sequence: Sequence
     seq: int
     start: int
     tokens: tuple[int, ...]
-    num_drafted: int
+    draft: Draft | None
     samples: bool
+
+    @property
+    def num_drafted(self) -> int:
+        return len(self.draft.tokens) if self.draft else 0
 
 
 @frozen
@@ -113,14 +118,18 @@ class Batch:
 
 @frozen
 class Output:
-    """What was drawn for one slice: the accepted draft tokens and one more, or nothing in a prefill chunk.
+    """What was drawn for one slice: the accepted draft tokens, one more, and what a constraint forces to follow; or
+    nothing in a prefill chunk.
 
-    It ends early at a token that ends a generation. `draft` is a proposal for the next step.
+    The cells of the first `num_accepted` tokens are computed. It ends early at a token that ends a generation.
+    `is_over`: the constraint lets nothing follow. `draft` is a proposal for the next step.
     """
 
     tokens: tuple[int, ...] = ()
     logprobs: tuple[TokenLogprob, ...] = ()
-    draft: tuple[int, ...] = ()
+    num_accepted: int = 0
+    is_over: bool = False
+    draft: Draft | None = None
 
 
 @frozen

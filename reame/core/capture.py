@@ -60,6 +60,11 @@ class Capture:
                     break
         return saves
 
+    def is_saved(self, slot: Slot) -> bool:
+        """Whether the disk has, or will have, all whole blocks of it."""
+        size = self.block_tokens
+        return size > 0 and slot.num_saved // size == len(slot.tokens) // size
+
     def of(self, slot: Slot, room: int | None = None) -> Save | None:
         """The blocks of `slot` that are not saved yet, at most `room` of them. They count as saved from now on: what
         gets lost on the way to the disk is a miss later, nothing worse."""

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 EDGES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048)
 """A step of n rows belongs to the smallest edge >= n. Kernels work on groups of rows, so small counts stand alone."""
@@ -16,36 +22,41 @@ LOAD_SECONDS = 0.002
 DEFAULT_SECONDS_PER_ROW = 0.005
 """Assumed before anything was measured: careful on a small box, corrected by the first step."""
 
+_DENSE = 257
+"""Row counts below this are looked up; the others are interpolated anew each time."""
+
 
 class StepCost:
     """Running means of seconds per step for each edge, and of seconds per token from the disk. Owner: the scheduler."""
 
     def __init__(self) -> None:
         self._seconds: dict[int, float] = {}
+        self._points: list[tuple[int, float]] | None = None
+        self._curve: list[float] = []
         self._load = self._restore = 10e-6
+
+    def seed(self, table: Mapping[int, float]) -> None:
+        """Start from seconds by number of rows that were measured before; what is measured from now on wins."""
+        for rows, seconds in table.items():
+            self.observe(rows, seconds)
 
     def observe(self, rows: int, seconds: float) -> None:
         edge = _edge(rows)
         scaled = seconds * edge / rows
         old = self._seconds.get(edge, scaled)
         self._seconds[edge] = old + WEIGHT * (scaled - old)
+        self._points = None
 
     def seconds(self, rows: int) -> float:
-        """Expected seconds of a step of `rows` rows; from the nearest measured counts where it was never seen.
+        """Expected seconds of a step of `rows` rows: on the line between the nearest measured counts, and in
+        proportion to the rows outside of them.
 
         A row costs at most twice what it does at the next smaller measured count: if it seemed to cost more, the
         machine had stalled, and a count that is taken for slow would never be tried, and measured, again.
         """
-        edge = _edge(rows)
-        below = max((e for e in self._seconds if e < edge), default=None)
-        above = min((e for e in self._seconds if e >= edge), default=None)
-        if above is None:
-            return self._seconds[below] * rows / below if below else DEFAULT_SECONDS_PER_ROW * rows
-        if below is None:
-            return self._seconds[above] * rows / above
-        low, high = self._seconds[below], self._seconds[above]
-        guess = high * rows / edge if above == edge else low + (high - low) * (rows - below) / (above - below)
-        return min(guess, 2 * low * rows / below)
+        if self._points is None:
+            self._draw()
+        return self._curve[rows] if rows < _DENSE else self._between(rows)
 
     def observe_load(self, tokens: int, seconds: float) -> None:
         """Reading and unpacking the blocks of that many tokens took this long."""
@@ -62,8 +73,31 @@ class StepCost:
         return LOAD_SECONDS + tokens * (self._load + self._restore) < self.seconds(tokens)
 
     def rows_within(self, seconds: float, limit: int) -> int:
-        """The most rows, at most `limit`, of a step that stays within `seconds`; 0 when even one does not."""
+        """The most rows, at most `limit`, of a step that stays within `seconds` (or a billionth more, as sums round);
+        0 when even one does not."""
+        seconds *= 1 + 1e-9
         return bisect_left(range(1, limit + 1), True, key=lambda rows: self.seconds(rows) > seconds)
+
+    def _draw(self) -> None:
+        """The measured points, none above twice the one before it, and the line through them for small counts."""
+        points = []
+        for edge, seconds in sorted(self._seconds.items()):
+            before = points[-1] if points else (edge, seconds)
+            points.append((edge, min(seconds, 2 * before[1] * edge / before[0])))
+        self._points = points or [(1, DEFAULT_SECONDS_PER_ROW)]
+        last, most = self._points[-1]
+        knots = [(0, 0.0), *self._points, (last + _DENSE, most * (last + _DENSE) / last)]
+        rows, times = [rows for rows, _ in knots], [seconds for _, seconds in knots]
+        self._curve = np.interp(np.arange(_DENSE), rows, times).tolist()
+
+    def _between(self, rows: int) -> float:
+        assert self._points is not None
+        above = bisect_left(self._points, rows, key=lambda point: point[0])
+        if above == len(self._points):
+            last, most = self._points[-1]
+            return most * rows / last
+        (low, less), (high, more) = self._points[above - 1] if above else (0, 0.0), self._points[above]
+        return less + (more - less) * (rows - low) / (high - low)
 
 
 def _edge(rows: int) -> int:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from attrs import frozen
+from attrs import Factory, frozen
+
+from reame.core.draft import DraftCount
 
 if TYPE_CHECKING:
+    from reame.core.vote import Progress, Verdict
     from reame.errors import RequestError
 
 FinishReason = Literal["stop", "length"]
@@ -22,14 +25,23 @@ class TokenLogprob:
     top: tuple[tuple[int, bytes, float], ...] = ()
 
 
+def certain(token: int, piece: bytes, top: int) -> TokenLogprob:
+    """Of a token that its constraint forced: it could be no other."""
+    return TokenLogprob(token, piece, 0.0, ((token, piece, 0.0),) if top else ())
+
+
 @frozen(kw_only=True)
 class Delta:
     """New text, whole characters only, free of any stop string. `text` may be empty when only tokens are told."""
 
     text: str = ""
     logprobs: tuple[TokenLogprob, ...] = ()
+    prompt_logprobs: tuple[TokenLogprob, ...] = ()
+    """Of all the prompt's tokens, in one delta before any text. Nothing precedes the first one: its logprob is nan."""
     num_computed: int = 0
     """Of a prompt that is only computed, so many tokens are."""
+    progress: Progress | None = None
+    """Of an election: no text yet."""
 
 
 @frozen(kw_only=True)
@@ -63,9 +75,15 @@ class Finish:
     reason: FinishReason | None
     usage: Usage
     timings: Timings = Timings()
+    drafts: DraftCount = Factory(DraftCount)
+    """Drafted tokens that were verified for it, and what came of them."""
     error: RequestError | None = None
+    stop: str = ""
+    """The stop string that ended it, if one did."""
     stored: bool = False
     """An old answer to the very same request, given again."""
+    verdict: Verdict | None = None
+    """How it was elected; the usage is then that of all candidates."""
 
 
 Event = Delta | Finish

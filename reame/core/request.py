@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
+from reame.core.fim import Infill
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from reame.core.constraint import Constraint
+    from reame.core.vote import Conclave
 
 
 @frozen(kw_only=True)
@@ -46,8 +51,8 @@ class Chat:
     continue_last: bool = False
 
 
-Prompt = str | tuple[int, ...] | Chat
-"""Text, token ids, or a conversation."""
+Prompt = str | tuple[int, ...] | Chat | Infill
+"""Text, token ids, a conversation, or a gap to be filled in."""
 
 
 @frozen(kw_only=True)
@@ -69,6 +74,23 @@ class Call:
     """An old answer to the very same request will do."""
     warm: bool = False
     """Nothing is generated: the prompts are computed in the background, for those who will ask."""
+    background: bool = False
+    """Computed only while nobody else wants anything, and then with no time limit but `timeout`."""
+    constraint: Constraint | None = None
+    """What the answer must be."""
+    conclave: Conclave | None = None
+    """Several candidates answer each prompt and one is elected; `n` is 1 then."""
+    prompt_logprobs: bool = False
+    """The prompt's tokens are rated too, each by what stands before it; with `logprobs` only."""
+    heal: bool | None = None
+    """Whether a prompt may be taken back to where its last word begins; None: where a gap is filled in."""
+    generation_s: float | None = None
+    """Seconds after the first token from which on the answer ends with its line."""
+
+    @property
+    def width(self) -> int:
+        """Sequences of one prompt at most."""
+        return self.conclave.size if self.conclave else self.n
 
 
 @frozen(kw_only=True)
@@ -78,7 +100,11 @@ class Request:
     `key` is the API key's name (whose turn it is); `namespace` bounds what memory it may use and feed. `max_tokens` is
     the most it may generate, already clamped to the context; 0 only computes the prompt, but for its last token (that
     is always computed anew, for its logits). `background`: only while nobody else wants anything. `deadline` is on the
-    clock that `Scheduler.plan(now)` is given, in seconds.
+    clock that `Scheduler.plan(now)` is given, in seconds. `forced` are the tokens that `constraint` lets every answer
+    begin with, fewer than `max_tokens`: they are generated without being drawn. With `prompt_logprobs` all of the prompt
+    is computed anew, for its logits. `healed`: the answer's first tokens spell this, which was taken back from the prompt
+    and is not told. `generation_s`: see `Call`. `conclave`: the election whose outcome is meant, where a request names
+    an old answer; the loop computes single candidates.
     """
 
     id: str
@@ -91,3 +117,9 @@ class Request:
     namespace: str = ""
     deadline: float = float("inf")
     background: bool = False
+    constraint: Constraint | None = None
+    forced: tuple[int, ...] = ()
+    prompt_logprobs: bool = False
+    healed: bytes = b""
+    generation_s: float | None = None
+    conclave: Conclave | None = None

@@ -5,16 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reame.core.batch import Restore, Slice
+from reame.core.draft import GAIN, draft_lengths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as Seq
 
     from reame.core.admission import Limits
     from reame.core.cost import StepCost
+    from reame.core.draft import Draft
     from reame.core.sequence import Sequence
 
 MOST_RESTORED = 2048
 """Tokens restored in one step: 10 to 30 ms."""
+
+PROBE_STEPS = 200
+"""So many steps after the last draft one is verified that does not seem to pay: T(rows) is then measured anew."""
+
+PROBE_SURVIVAL = 0.5
+"""Only a draft whose first token is at least this likely is worth a probe."""
 
 
 class RowPlanner:
@@ -23,6 +31,7 @@ class RowPlanner:
     def __init__(self, limits: Limits, cost: StepCost) -> None:
         self._limits = limits
         self._cost = cost
+        self._undrafted = 0
 
     def restores(self, running: Seq[Sequence]) -> list[Restore]:
         """Blocks for the sequences that have some, the oldest first, as many as one step can bear."""
@@ -31,25 +40,55 @@ class RowPlanner:
         return [Restore(s, s.slot.id, block) for s, block in blocks[:limit] if s.slot]
 
     def slices(self, running: Seq[Sequence]) -> list[Slice]:
-        """Decoding sequences first, so that a long prompt cannot freeze them; then prefill chunks."""
-        decoding = [s for s in running if s.num_missing == 1 and s.request.max_tokens]
-        catching_up = [s for s in running if s.num_missing > 1 and not s.waits_for_disk]
-        slices = []
-        spare = min(
-            self._limits.max_rows - len(decoding) - (self._limits.min_chunk if catching_up else 0),
-            self._limits.max_sampled - len(running),
-        )
-        for sequence in decoding:
-            draft = sequence.draft[: max(0, min(spare, self._longest_draft(sequence)))]
-            spare -= len(draft)
-            slices.append(_slice(sequence, 1, draft))
-        gentle = bool(slices) or any(s.request.background for s in running)
-        num_rows = sum(len(part.tokens) for part in slices)
+        """Decoding sequences first, so that a long prompt cannot freeze them; then prefill chunks; then drafts, as far
+        as they pay beside all that."""
+        decoding = [s for s in running if s.decodes and not s.waits_for_disk]
+        catching_up = [s for s in running if not s.decodes and not s.waits_for_disk]
+        room = self._limits.max_rows - (self._limits.min_chunk if catching_up else 0)
+        steady = self._fitting(decoding, room)
+        num_rows = sum(rows for _, rows in steady)
+        gentle = bool(steady) or any(s.request.background for s in running)
         room = self._prefill_rows(num_rows, gentle=gentle) if catching_up else 0
-        return slices + [_slice(s, rows) for s, rows in _share(catching_up, room) if rows]
+        shared = [(s, rows) for s, rows in _share(catching_up, room) if rows]
+        drafts = self._drafts(decoding, num_rows + sum(rows for _, rows in shared), len(running))
+        return [_slice(s, rows, drafts.get(s.order)) for s, rows in (*steady, *shared)]
+
+    def _fitting(self, decoding: list[Sequence], room: int) -> list[tuple[Sequence, int]]:
+        """The rows of the decoding sequences: one for what was drawn last, and those that a constraint forced behind
+        it. In a step too small for all of these the forced ones wait."""
+        spare, granted = room - len(decoding), []
+        for sequence in decoding:
+            more = max(0, min(sequence.num_missing - 1, spare))
+            spare -= more
+            granted.append((sequence, 1 + more))
+        return granted
+
+    def _drafts(self, decoding: list[Sequence], num_rows: int, num_running: int) -> dict[int, Draft]:
+        """By order of sequence: as much of each draft as pays."""
+        drafts = [(s, draft) for s in decoding if s.draft and (draft := s.draft.cut(self._longest_draft(s)))]
+        room = min(self._within_time(num_rows, len(decoding)) - num_rows, self._limits.max_sampled - num_running)
+        self._undrafted += 1
+        if not drafts or room <= 0:
+            return {}
+        survivals = [draft.survivals for _, draft in drafts]
+        probe = self._undrafted > PROBE_STEPS and max(each[0] for each in survivals) >= PROBE_SURVIVAL
+        lengths = draft_lengths(
+            survivals, rows=num_rows, room=room, seconds=self._cost.seconds, gain=0.0 if probe else GAIN
+        )
+        if any(lengths):
+            self._undrafted = 0
+        cut = ((s, draft.cut(length)) for (s, draft), length in zip(drafts, lengths, strict=True))
+        return {s.order: draft for s, draft in cut if draft}
+
+    def _within_time(self, num_rows: int, num_decoding: int) -> int:
+        """The most rows of a step with drafts: others should not wait longer for their next token than they do for
+        somebody's prompt, yet a step that is long already may double."""
+        limits = self._limits
+        seconds = limits.step_seconds if num_decoding > 1 else limits.prefill_seconds
+        return self._cost.rows_within(max(seconds, 2 * self._cost.seconds(num_rows)), limits.max_rows)
 
     def _longest_draft(self, sequence: Sequence) -> int:
-        """A draft stays within the reserved cells, and leaves one token to draw behind it."""
+        """A draft stays within the reserved cells, leaves one token to draw behind it, and waits for what is forced."""
         left = sequence.request.max_tokens - sequence.num_generated
         return min(sequence.num_reserved - len(sequence.tokens), left - 1)
 
@@ -60,13 +99,14 @@ class RowPlanner:
         return min(max(rows, self._limits.min_chunk), self._limits.max_rows - decoding_rows)
 
 
-def _slice(sequence: Sequence, num_rows: int, draft: tuple[int, ...] = ()) -> Slice:
-    """The next `num_rows` known tokens of `sequence`, and the draft behind them."""
+def _slice(sequence: Sequence, num_rows: int, draft: Draft | None = None) -> Slice:
+    """The next `num_rows` known tokens of `sequence`, and the draft behind them if they are all it knows."""
     assert sequence.slot is not None
     start = sequence.num_computed
-    tokens = (*sequence.tokens[start : start + num_rows], *draft)
     samples = num_rows == sequence.num_missing
-    return Slice(sequence, sequence.slot.id, start, tokens, len(draft), samples)
+    draft = draft if samples else None
+    tokens = (*sequence.tokens[start : start + num_rows], *(draft.tokens if draft else ()))
+    return Slice(sequence, sequence.slot.id, start, tokens, draft, samples)
 
 
 def _share(sequences: list[Sequence], room: int) -> list[tuple[Sequence, int]]:

@@ -12,7 +12,8 @@ from reame.core.admission import Admission, Limits
 from reame.core.batch import Batch, Load, Output, Slice, StepResult
 from reame.core.capture import Capture
 from reame.core.cost import StepCost
-from reame.core.events import Delta, Event, Finish, FinishReason, TokenLogprob
+from reame.core.draft import DraftCount
+from reame.core.events import Delta, Event, Finish, FinishReason, TokenLogprob, certain
 from reame.core.rows import RowPlanner
 from reame.core.sequence import Sequence
 from reame.errors import RequestError
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 class Scheduler:
     """Owner of all sequences and slots. Between `plan` and `commit` nothing else may be called.
 
-    `num_rows` were computed and `num_drawn` tokens drawn since the start; counted before anybody's end can be seen.
+    `num_rows` were computed and `num_drawn` tokens drawn since the start, and `drafts` of each source verified;
+    counted before anybody's end can be seen.
     `piece` gives a token's bytes, `eog_tokens` end a generation, `block_tokens` are captured as one block for the disk
     (0: none are). Times are seconds on one clock of the caller's.
     """
@@ -44,6 +46,7 @@ class Scheduler:
         self.limits = limits
         self.cost = StepCost()
         self.num_rows = self.num_drawn = 0
+        self.drafts: dict[str, DraftCount] = {}
         self._rows = RowPlanner(limits, self.cost)
         self._capture = Capture(slots, block_tokens)
         self.admission = Admission(slots, limits, self._capture, self.cost)
@@ -62,7 +65,7 @@ class Scheduler:
     @property
     def only_decodes(self) -> bool:
         """Nobody waits and nobody catches up: the next step follows from the last one."""
-        waiting = len(self.admission.queue) or any(s.num_missing != 1 or s.waits_for_disk for s in self.running)
+        waiting = len(self.admission.queue) or any(not s.decodes or s.waits_for_disk for s in self.running)
         return bool(self.running) and not waiting
 
     def sequences(self) -> list[Sequence]:
@@ -72,11 +75,16 @@ class Scheduler:
     def add(self, request: Request, now: float, num_on_disk: int = 0) -> Sequence:
         """Queue a request; the disk has the blocks of the first `num_on_disk` tokens of its prompt.
 
-        It must fit the cells alone: len(prompt) + max_tokens - 1 <= num_cells.
+        It must fit the cells alone: len(prompt) + max_tokens - 1 <= num_cells. What it is forced to begin with is
+        generated at once.
         """
         sequence = Sequence.new(request, now, num_on_disk)
         assert sequence.max_cells <= self.admission.slots.num_cells
         self.admission.queue.add(sequence)
+        if request.forced:
+            top = request.logprobs
+            told = () if top is None else tuple(certain(t, self._piece(t), top) for t in request.forced)
+            self._emit(sequence, Output(request.forced, told), now)
         return sequence
 
     def num_live(self, tokens: Iterable[int], namespace: str) -> int:
@@ -138,11 +146,26 @@ class Scheduler:
                 self._finish(part.sequence, None, now, error=error, keep=False)
             return
         if batch.slices:
+            self._account_drafts(batch, result)
             self.cost.observe(batch.num_rows, result.seconds)
         cell = slots.write(batch.num_rows)
         for part, output in zip(batch.slices, result.outputs, strict=True):
             self._advance(part, output, cell, now)
             cell += len(part.tokens)
+
+    def _account_drafts(self, batch: Batch, result: StepResult) -> None:
+        """A step with drafts saved the steps that its accepted tokens would have taken, and cost its extra rows."""
+        drafted = [(p, p.draft, o) for p, o in zip(batch.slices, result.outputs, strict=True) if p.draft]
+        if not drafted:
+            return
+        num_drawing = sum(part.samples for part in batch.slices)
+        num_plain = batch.num_rows - sum(part.num_drafted for part, _, _ in drafted)
+        extra = result.seconds - self.cost.seconds(num_plain)
+        for part, draft, output in drafted:
+            share = part.num_drafted / (batch.num_rows - num_plain)
+            saved = output.num_accepted * self.cost.seconds(num_plain) / num_drawing - share * extra
+            for count in (self.drafts.setdefault(draft.source, DraftCount()), part.sequence.drafts):
+                count.add(part.num_drafted, output.num_accepted, saved)
 
     def _take_restored(self, batch: Batch, result: StepResult) -> bool:
         """Blocks that went in are cells like any other. After one that did not, nothing else was done: False."""
@@ -183,10 +206,10 @@ class Scheduler:
     def _advance(self, part: Slice, output: Output, first_cell: int, now: float) -> None:
         sequence = part.sequence
         assert sequence.slot is not None
-        num_accepted = max(0, len(output.tokens) - 1)
-        num_kept = len(part.tokens) - part.num_drafted + num_accepted
+        num_kept = len(part.tokens) - part.num_drafted + output.num_accepted
         self.admission.slots.append(sequence.slot, list(part.tokens[:num_kept]), first_cell)
         sequence.draft = output.draft
+        sequence.num_forced = max(0, len(output.tokens) - output.num_accepted - 1)
         if not sequence.request.max_tokens:
             self._events.append((sequence, Delta(num_computed=sequence.num_computed)))
         if part.samples:
@@ -205,7 +228,8 @@ class Scheduler:
             text += sequence.text.push(self._piece(token))
             sequence.untold_logprobs += output.logprobs[position : position + 1]
             logprobs += sequence.take_logprobs()
-            reason = self._reason_to_end(sequence)
+            is_over = output.is_over and position == len(output.tokens) - 1
+            reason = "stop" if is_over else self._reason_to_end(sequence)
             if reason:
                 break
         if reason:
@@ -233,5 +257,5 @@ class Scheduler:
         sequence.done = True
         self.admission.leave(sequence, keep=keep)
         timings = sequence.timings(now, saved=self.cost.seconds(sequence.num_cached) if sequence.num_cached else 0.0)
-        finish = Finish(reason=reason, usage=sequence.usage(), timings=timings, error=error)
+        finish = Finish(reason=reason, usage=sequence.usage(), timings=timings, drafts=sequence.drafts, error=error)
         self._events.append((sequence, finish))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from attrs import define, field
+from attrs import Factory, define, field
 
+from reame.core.draft import DraftCount
 from reame.core.events import Timings, TokenLogprob, Usage
 from reame.core.text import TextStream
 
 if TYPE_CHECKING:
     from reame.core.blocks import Block
+    from reame.core.draft import Draft
     from reame.core.request import Request
     from reame.core.slots import Slot
 
@@ -20,7 +22,8 @@ class Sequence:
     """`tokens` is the prompt, then what was generated; the last one is not computed yet.
 
     `slot` is None while it waits (new, or preempted). `num_reserved` cells are promised to it: it may hold that many
-    without asking. `draft` is a guess at what follows `tokens`; wrong guesses cost time, never change the text.
+    without asking. `draft` is a guess at what follows `tokens`; wrong guesses cost time, never change the text. The
+    last `num_forced` tokens were not drawn, but forced by its constraint, and are still to be computed.
     """
 
     request: Request
@@ -29,7 +32,8 @@ class Sequence:
     arrived: float
     slot: Slot | None = None
     num_reserved: int = 0
-    draft: tuple[int, ...] = ()
+    draft: Draft | None = None
+    num_forced: int = 0
     num_on_disk: int = 0
     """Tokens from the front that lay on the disk when it came."""
     loading: bool = False
@@ -46,6 +50,7 @@ class Sequence:
     """Of tokens whose text is held back: told with the text, never when it turns out to be a stop string."""
     preempted: bool = False
     """It was; what it finds computed after that is not counted as cached."""
+    drafts: DraftCount = Factory(DraftCount)
     done: bool = False
     admitted: float = field(default=0.0)
     first_token: float = field(default=0.0)
@@ -66,6 +71,11 @@ class Sequence:
     def num_missing(self) -> int:
         """Known tokens whose cells are not computed: 1 while decoding, more while catching up."""
         return len(self.tokens) - self.num_computed
+
+    @property
+    def decodes(self) -> bool:
+        """It knows all that comes before its next draw, but for what was drawn or forced last."""
+        return bool(self.request.max_tokens) and self.num_missing <= 1 + self.num_forced
 
     @property
     def num_wanted(self) -> int:
@@ -96,7 +106,7 @@ class Sequence:
     def usage(self) -> Usage:
         return Usage(
             prompt_tokens=len(self.request.prompt),
-            cached_tokens=self.num_cached,
+            cached_tokens=min(self.num_cached, len(self.request.prompt)),
             disk_tokens=self.num_restored,
             completion_tokens=self.num_generated,
         )

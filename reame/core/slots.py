@@ -25,6 +25,8 @@ class Slot:
     namespace: str = ""
     running: bool = False
     last_used: int = 0
+    rows_at_use: int = 0
+    """How many rows had been computed, in all, when it was last used."""
     num_saved: int = 0
     """Tokens from the front whose blocks were captured for the disk, or came from there."""
 
@@ -57,7 +59,7 @@ class Slots:
     moves all that is held to the front, prefixes before what follows them.
 
     Invariants: refs[c] = number of slots holding c; pins[c] = number of running slots holding c; cells from
-    `num_written` on hold nothing.
+    `num_written` on hold nothing. `num_rows` were written since the start.
     """
 
     def __init__(self, num_cells: int, num_seqs: int) -> None:
@@ -66,6 +68,7 @@ class Slots:
         self.num_held = 0
         self.num_pinned = 0
         self.num_written = 0
+        self.num_rows = 0
         self._refs = [0] * num_cells
         self._pins = [0] * num_cells
         self._clock = 0
@@ -94,6 +97,7 @@ class Slots:
     def touch(self, slot: Slot) -> None:
         self._clock += 1
         slot.last_used = self._clock
+        slot.rows_at_use = self.num_rows
 
     def lend(self, slot: Slot, namespace: str) -> None:
         """Give a slot, empty or a resident of the same namespace, to a sequence that begins to run."""
@@ -125,6 +129,7 @@ class Slots:
         assert num_rows <= self.num_fresh, "more cells written than were fresh: a reservation was broken"
         first = self.num_written
         self.num_written += num_rows
+        self.num_rows += num_rows
         return first
 
     def append(self, slot: Slot, tokens: list[int], first_cell: int) -> None:

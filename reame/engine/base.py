@@ -6,14 +6,17 @@ contract tests in `tests/test_engine_contract.py` runs on both.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from reame.core.compaction import Segment
+    from reame.core.fim import FimTokens
     from reame.core.request import Sampling
 
 
@@ -39,6 +42,8 @@ class ModelInfo:
     size_bytes: int = 0
     sliding_window: int = 0
     """Tokens that its windowed layers see; 0: every layer sees all."""
+    fim: FimTokens | None = None
+    """Its marks for filling in the middle, None when it has none."""
     description: str = ""
     """Architecture, size and quantisation in llama.cpp's words."""
 
@@ -52,6 +57,10 @@ class Vocabulary(Protocol):
 
     def piece(self, token: int) -> bytes:
         """The bytes that a token stands for in a text; control tokens give b""."""
+        ...
+
+    def spelled(self, token: int) -> bytes:
+        """The same, with control tokens as they are written in a prompt, such as `<|im_end|>`."""
         ...
 
 
@@ -133,8 +142,17 @@ class Engine(Protocol):
         """Draw the token after row `row` (index into the last `decode`, `sampled` set) and let the sampler know it."""
         ...
 
+    def accept(self, sampler: Sampler, token: int) -> None:
+        """Let the sampler know a token that was not drawn: penalties count it, no random number is used."""
+        ...
+
+    def mask(self, row: int, allowed: NDArray[Any]) -> None:
+        """Make every token whose bool in `allowed` (vocab_size long) is false impossible after row `row`."""
+        ...
+
     def logprobs(self, row: int, token: int, top: int) -> tuple[float, tuple[tuple[int, float], ...]]:
-        """Natural log-probability of `token` after row `row`, and of the `top` likeliest, before any sampling rule."""
+        """Natural log-probability of `token` after row `row`, and of the `top` likeliest, among those
+        that `mask` left and before any sampling rule."""
         ...
 
     def set_threads(self, decode: int, prefill: int) -> None: ...

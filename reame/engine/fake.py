@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
@@ -21,7 +21,10 @@ from reame.errors import EngineError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from reame.core.compaction import Segment
+    from reame.core.constraint import Matcher
     from reame.core.request import Sampling
 
 _GARBAGE = -1
@@ -40,6 +43,9 @@ class FakeVocabulary:
 
     def piece(self, token: int) -> bytes:
         return b"" if token == 0 else self.ALPHABET[token : token + 1]
+
+    def spelled(self, token: int) -> bytes:
+        return b"<end>" if token == 0 else self.piece(token)
 
 
 @define
@@ -78,6 +84,7 @@ class FakeEngine:
         self.cells = [Cell() for _ in range(num_cells)]
         self._head = 0
         self._logits: dict[int, int] = {}
+        self._masks: dict[int, list[bool]] = {}
 
     def copy(self, src: int, dst: int, length: int) -> None:
         if self.length(dst):
@@ -125,7 +132,7 @@ class FakeEngine:
             raise EngineError(f"{len(rows)} rows in a batch of at most {self.max_rows}")
         if sum(not cell.seqs for cell in self.cells) < len(rows):
             raise EngineError("no free cell")
-        self._logits = {}
+        self._logits, self._masks = {}, {}
         self._look_again(len(rows))
         for index, row in enumerate(rows):
             if not 0 <= row.token < self.info.vocab_size:
@@ -180,9 +187,16 @@ class FakeEngine:
 
     def sample(self, row: int, sampler: object) -> int:
         assert isinstance(sampler, FakeSampler)
-        token = fake_token(self._logits[row], sampler, self.info.vocab_size)
+        token = fake_token(self._logits[row], sampler, self.info.vocab_size, self._masks.get(row))
         sampler.drawn.append(token)
         return token
+
+    def accept(self, sampler: object, token: int) -> None:
+        assert isinstance(sampler, FakeSampler)
+        sampler.drawn.append(token)
+
+    def mask(self, row: int, allowed: NDArray[Any]) -> None:
+        self._masks[row] = [bool(each) for each in allowed]
 
     def logprobs(self, row: int, token: int, top: int) -> tuple[float, tuple[tuple[int, float], ...]]:
         logprob = -1.0 - (self._logits[row] % 7)
@@ -195,15 +209,21 @@ class FakeEngine:
         self.cells = [Cell() for _ in range(self.num_cells)]
 
 
-def fake_token(state: int, sampler: FakeSampler, vocab_size: int) -> int:
-    """The next token after cells that hash to `state`. Rarely the end (1 in 32), else as its sampler draws."""
+def fake_token(state: int, sampler: FakeSampler, vocab_size: int, allowed: Sequence[bool] | None = None) -> int:
+    """The next token after cells that hash to `state`. Rarely the end (1 in 32), else as its sampler draws; one of
+    the allowed ones."""
     noise = sampler.random.randrange(1 << 16) if sampler.sampling.temperature > 0 else 0
     penalty = len(sampler.drawn) if sampler.sampling.presence_penalty else 0
     draw = hash((state, noise, penalty))
+    if allowed is not None:
+        choices = [token for token in range(vocab_size) if allowed[token]]
+        return choices[draw % len(choices)]
     return 0 if draw % 32 == 0 else 1 + (draw // 32) % (vocab_size - 1)
 
 
-def reference_tokens(prompt: Sequence[int], sampling: Sampling, max_tokens: int, vocab_size: int) -> list[int]:
+def reference_tokens(
+    prompt: Sequence[int], sampling: Sampling, max_tokens: int, vocab_size: int, matcher: Matcher | None = None
+) -> list[int]:
     """The plain loop, one token after the other in an empty engine: what every sequence must give. The oracle."""
     sampler = FakeSampler(sampling, Random(sampling.seed), [])
     seen: tuple[int, ...] = ()
@@ -212,10 +232,19 @@ def reference_tokens(prompt: Sequence[int], sampling: Sampling, max_tokens: int,
         seen = (*seen, hash((token, position, seen)))
     while len(sampler.drawn) < max_tokens:
         value = hash((tokens[-1], len(tokens) - 1, seen))
-        token = fake_token(hash((value, seen)), sampler, vocab_size)
+        forced = matcher.forced() if matcher else ()
+        if forced:
+            token = forced[0]
+        else:
+            mask = [bool(each) for each in matcher.mask()] if matcher else None
+            token = fake_token(hash((value, seen)), sampler, vocab_size, mask)
         seen = (*seen, value)
         sampler.drawn.append(token)
         tokens.append(token)
         if token == 0:
             break
+        if matcher:
+            matcher.consume(token)
+            if matcher.is_over:
+                break
     return sampler.drawn

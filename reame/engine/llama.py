@@ -139,13 +139,20 @@ class LlamaEngine:
             return int(self._logits(row).argmax())
         return int(self._library.llama_sampler_sample(sampler, self._context, row))
 
+    def accept(self, sampler: Any, token: int) -> None:
+        if sampler is not _GREEDY:
+            self._library.llama_sampler_accept(sampler, token)
+
+    def mask(self, row: int, allowed: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
+        self._logits(row)[~allowed] = -np.inf
+
     def logprobs(self, row: int, token: int, top: int) -> tuple[float, tuple[tuple[int, float], ...]]:
         logits = self._logits(row).astype(np.float64)
         logits -= logits.max()
         logits -= np.log(np.exp(logits).sum())
         best = np.argpartition(-logits, top)[:top] if top else np.empty(0, int)
         best = best[np.lexsort((best, -logits[best]))]
-        return float(logits[token]), tuple((int(t), float(logits[t])) for t in best)
+        return float(logits[token]), tuple((int(t), float(logits[t])) for t in best if logits[t] > -np.inf)
 
     def set_threads(self, decode: int, prefill: int) -> None:
         self._library.llama_set_n_threads(self._context, decode, prefill)
@@ -252,13 +259,15 @@ class _Batch:
 def _model_info(library: Any, model: Any, vocab: Any, vocabulary: LlamaVocabulary) -> ModelInfo:
     bos, eos = library.llama_vocab_bos(vocab), library.llama_vocab_eos(vocab)
     template = library.llama_model_chat_template(model, None)
+    fim = vocabulary.fim_tokens()
+    marks = (fim.prefix, fim.suffix, fim.middle) if fim else ()
     description = ctypes.create_string_buffer(256)
     library.llama_model_desc(model, description, 256)
     return ModelInfo(
         name=_metadata(library, model, "general.name"),
         vocab_size=vocabulary.size,
         context_trained=library.llama_model_n_ctx_train(model),
-        eog_tokens=vocabulary.eog_tokens(),
+        eog_tokens=vocabulary.eog_tokens().union(marks),  # behind such a mark nothing is part of an answer
         bos_token=bos if bos >= 0 else None,
         adds_bos=bool(library.llama_vocab_get_add_bos(vocab)),
         bos_text=vocabulary.text(bos) if bos >= 0 else "",
@@ -267,6 +276,7 @@ def _model_info(library: Any, model: Any, vocab: Any, vocabulary: LlamaVocabular
         num_parameters=library.llama_model_n_params(model),
         size_bytes=library.llama_model_size(model),
         sliding_window=library.llama_model_n_swa(model),
+        fim=fim,
         description=description.value.decode("utf-8", "replace"),
     )
 

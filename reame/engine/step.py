@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from attrs import evolve
 
 from reame.core.batch import (
     Batch,
@@ -20,29 +21,59 @@ from reame.core.batch import (
     StepResult,
     Trim,
 )  # fmt: skip
-from reame.core.events import TokenLogprob
-from reame.core.sequence import Sequence
-from reame.engine.base import Engine, Row, Sampler
+from reame.engine.base import Engine, Row
+from reame.engine.drawing import Drawing
 from reame.errors import EngineError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from collections.abc import Sequence as Seq
+
+    from reame.core.constraint import Constraint, Matcher
+    from reame.core.draft import Draft
     from reame.core.request import Request
-
-Propose = Callable[[Sequence, tuple[int, ...]], tuple[int, ...]]
-"""(sequence, tokens just drawn) -> a guess at what follows them. Any guess is allowed; token ids must exist."""
+    from reame.core.sequence import Sequence
 
 
-def _propose_nothing(sequence: Sequence, drawn: tuple[int, ...]) -> tuple[int, ...]:
-    return ()
+class Drafter(Protocol):
+    """Guesses what follows. Called by the decode thread, between two steps: it has a few per cent of one."""
+
+    def propose(self, sequence: Sequence, drawn: tuple[int, ...], hint: tuple[int, ...]) -> Draft | None:
+        """A guess at what follows the sequence and the tokens just drawn (not yet in `sequence.tokens`). `hint` is
+        what its constraint believes to follow. Token ids must exist; else any guess is allowed."""
+        ...
+
+    def forget(self, request_id: str) -> None:
+        """The request ended, perhaps without having had a token."""
+        ...
+
+
+class NoDrafter:
+    """Never guesses."""
+
+    def propose(self, sequence: Sequence, drawn: tuple[int, ...], hint: tuple[int, ...]) -> Draft | None:
+        return None
+
+    def forget(self, request_id: str) -> None: ...
+
+
+def _no_matcher(constraint: Constraint) -> Matcher:
+    raise EngineError("this server was started without constraints")
 
 
 class StepRunner:
-    """Owns the engine's cells and the samplers of all requests that are not over."""
+    """Owns the engine's cells, and the samplers and constraints of all requests that are not over."""
 
-    def __init__(self, engine: Engine, propose: Propose = _propose_nothing) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        drafter: Drafter | None = None,
+        new_matcher: Callable[[Constraint], Matcher] = _no_matcher,
+    ) -> None:
         self._engine = engine
-        self._propose = propose
-        self._samplers: dict[str, Sampler] = {}
+        self._drafter = drafter or NoDrafter()
+        self._new_matcher = new_matcher
+        self._drawings: dict[str, Drawing] = {}
 
     def run(self, batch: Batch) -> StepResult:
         """What fails in a decode, save or restore is told in the result; a failed decode empties its sequences.
@@ -70,16 +101,16 @@ class StepRunner:
         )
 
     def close(self) -> None:
-        for sampler in self._samplers.values():
-            self._engine.free_sampler(sampler)
-        self._samplers.clear()
+        for drawing in self._drawings.values():
+            drawing.close()
+        self._drawings.clear()
         self._engine.close()
 
     def lengths(self) -> list[int]:
         """Cells held by each sequence id, for the audit."""
         return [self._engine.length(seq) for seq in range(self._engine.num_seqs)]
 
-    def _compute(self, slices: tuple[Slice, ...]) -> list[Output]:
+    def _compute(self, slices: Seq[Slice]) -> list[Output]:
         self._engine.decode([row for part in slices for row in _rows(part)])
         outputs, first = [], 0
         for part in slices:
@@ -98,9 +129,9 @@ class StepRunner:
             case Save():
                 return self._save(operation)
             case Forget(request_id):
-                sampler = self._samplers.pop(request_id, None)
-                if sampler is not None:
-                    self._engine.free_sampler(sampler)
+                self._drafter.forget(request_id)
+                if drawing := self._drawings.pop(request_id, None):
+                    drawing.close()
         return None
 
     def _save(self, save: Save) -> Saved | None:
@@ -125,43 +156,32 @@ class StepRunner:
                 return number, time.perf_counter() - started
         return len(restores), time.perf_counter() - started
 
-    def _sampler(self, request: Request) -> Sampler:
-        if request.id not in self._samplers:
-            self._samplers[request.id] = self._engine.new_sampler(request.sampling, request.prompt)
-        return self._samplers[request.id]
+    def _drawing(self, request: Request) -> Drawing:
+        if request.id not in self._drawings:
+            matcher = self._new_matcher(request.constraint) if request.constraint else None
+            self._drawings[request.id] = Drawing(self._engine, request, matcher)
+        return self._drawings[request.id]
 
     def _draw(self, part: Slice, first: int) -> Output:
-        """Sample and match: draw the target's own token at each row and go on while it equals the draft. The drawn
-        tokens are exactly those of plain decoding, whatever the draft, as each one uses the sampler once.
+        """Draw what follows the slice, verify its draft, take back the rows that did not come true, and guess on.
 
         `first` is the index of the slice's first row in the batch.
         """
         if not part.samples:
             return Output()
-        request, sampler = part.sequence.request, self._sampler(part.sequence.request)
-        row = first + len(part.tokens) - part.num_drafted - 1
-        draft = part.tokens[len(part.tokens) - part.num_drafted :]
-        tokens: list[int] = []
-        logprobs: list[TokenLogprob] = []
-        while True:
-            token = self._engine.sample(row + len(tokens), sampler)
-            if request.logprobs is not None:
-                logprobs.append(self._logprob(row + len(tokens), token, request.logprobs))
-            tokens.append(token)
-            matched = len(tokens) <= len(draft) and draft[len(tokens) - 1] == token
-            if not matched or token in self._engine.info.eog_tokens:
-                break
-        self._take_back(part, len(tokens) - 1)
-        return Output(tuple(tokens), tuple(logprobs), self._propose(part.sequence, tuple(tokens)))
+        drawing = self._drawing(part.sequence.request)
+        num_known = len(part.tokens) - part.num_drafted
+        output = drawing.verify(first + num_known - 1, part.tokens[num_known:])
+        if output.num_accepted < part.num_drafted:
+            self._engine.trim(part.seq, part.start + num_known + output.num_accepted)
+        if output.is_over or output.tokens[-1] in self._engine.info.eog_tokens:
+            return output
+        return evolve(output, draft=self._guess(part.sequence, output.tokens, drawing.matcher))
 
-    def _take_back(self, part: Slice, num_accepted: int) -> None:
-        if num_accepted < part.num_drafted:
-            self._engine.trim(part.seq, part.start + len(part.tokens) - part.num_drafted + num_accepted)
-
-    def _logprob(self, row: int, token: int, top: int) -> TokenLogprob:
-        piece = self._engine.vocabulary.piece
-        logprob, rivals = self._engine.logprobs(row, token, top)
-        return TokenLogprob(token, piece(token), logprob, tuple((t, piece(t), p) for t, p in rivals))
+    def _guess(self, sequence: Sequence, drawn: tuple[int, ...], matcher: Matcher | None) -> Draft | None:
+        """No row is spent on what the constraint forbids."""
+        draft = self._drafter.propose(sequence, drawn, matcher.guess() if matcher else ())
+        return draft.cut(matcher.legal_prefix(draft.tokens)) if draft and matcher else draft
 
 
 def _rows(part: Slice) -> list[Row]:

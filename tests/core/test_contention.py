@@ -58,7 +58,7 @@ class TestPreemption:
         for _ in range(4):
             play(loop, {"a": [24], "b": [25]}, drafts={"b": (9, 9)})
         play(loop)
-        assert loop.waiting()[0].draft == ()
+        assert loop.waiting()[0].draft is None
 
     def test_the_youngest_steps_back_itself_when_the_older_have_enough(self) -> None:
         loop = scheduler(num_cells=12, reserve=2, num_seqs=3)

@@ -73,15 +73,25 @@ def test_rows_within_never_exceed_the_time_however_odd_the_table(
     cost = measured(*steps)
     rows = cost.rows_within(seconds, limit)
     assert 0 <= rows <= limit
-    assert rows == 0 or cost.seconds(rows) <= seconds
+    assert rows == 0 or cost.seconds(rows) <= seconds * 1.000001
     assert rows == limit or cost.seconds(rows + 1) > seconds
 
 
 def test_a_row_costs_at_most_twice_what_it_does_at_the_next_smaller_measured_count() -> None:
     cost = measured((4, 0.1), (8, 9.9))
     assert cost.seconds(8) == pytest.approx(0.4)
-    assert cost.seconds(6) == pytest.approx(0.3)
-    assert cost.seconds(16) == pytest.approx(19.8)
+    assert cost.seconds(6) == pytest.approx(0.25)
+    assert cost.seconds(16) == pytest.approx(0.8)
+
+
+def test_what_was_measured_before_is_a_start_and_what_is_measured_wins() -> None:
+    cost = StepCost()
+    cost.seed({1: 0.1, 8: 0.2})
+    assert cost.seconds(8) == pytest.approx(0.2)
+    for _ in range(40):
+        cost.observe(8, 0.4)
+    assert cost.seconds(8) == pytest.approx(0.4, rel=1e-3)
+    assert cost.seconds(1) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("stalled", [2, 20, 64, 512])

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from making import held, play, request, rows, scheduler, told
+from attrs import evolve
+from making import cheap_rows, held, play, request, rows, scheduler, sure, told
 
+from reame.core.batch import Output, StepResult
+from reame.core.events import Delta
 from reame.core.rows import _share
 from reame.core.sequence import Sequence
 
@@ -18,7 +21,9 @@ def decoding(loop: Scheduler, *words: str, **drafts: tuple[int, ...]) -> None:
     """One short sequence for each of the letters, decoding, with drafts for the next step."""
     for word in words:
         loop.add(request(word, word, 50), 0.0)
-    play(loop, seconds=0.001, drafts=drafts)
+    if drafts:
+        cheap_rows(loop)
+    play(loop, seconds=0.010 if drafts else 0.001, drafts=drafts)
 
 
 class TestRows:
@@ -104,6 +109,7 @@ class TestDrafts:
 
     def test_a_draft_leaves_one_token_to_be_drawn(self) -> None:
         loop = scheduler()
+        cheap_rows(loop)
         loop.add(request("x", "x", 3), 0.0)
         play(loop, drafts={"x": (5, 5, 5)})
         assert rows(loop.plan(0.0)) == {"x": 2}  # 1 of 3 is drawn, the last comes from the draft's row
@@ -114,16 +120,82 @@ class TestDrafts:
         play(loop, {"x": [2]})
         assert rows(loop.plan(0.0)) == {"x": 1}
 
-    def test_drafts_leave_room_for_a_prompt(self) -> None:
+    def test_drafts_take_what_a_prompt_leaves(self) -> None:
         loop = scheduler(max_rows=6, min_chunk=3)
         decoding(loop, "x", x=(5, 5, 5))
-        loop.add(request("long", "abcdefgh"), 0.0)
+        loop.add(request("long", "abc"), 0.0)
         assert rows(loop.plan(0.0)) == {"x": 3, "long": 3}
 
     def test_drafts_leave_logits_for_all_who_may_need_them(self) -> None:
         loop = scheduler(max_sampled=4)
         decoding(loop, "x", "y", x=(5, 5, 5), y=(6, 6, 6))
         assert rows(loop.plan(0.0)) == {"x": 3, "y": 1}
+
+    def test_beside_others_a_draft_keeps_a_step_within_its_time(self) -> None:
+        loop = scheduler(step_seconds=0.020, max_rows=32, max_sampled=32, reserve=30)
+        decoding(loop, "x", "y", x=(5,) * 20)
+        loop.cost._seconds.clear()
+        loop.cost.seed({2: 0.010, 20: 0.028})
+        assert rows(loop.plan(0.0)) == {"x": 11, "y": 1}
+
+    def test_forced_tokens_are_rows_of_the_next_step_and_a_draft_follows_them(self) -> None:
+        loop = scheduler(reserve=10)
+        cheap_rows(loop)
+        loop.add(request("x", "x", 50), 0.0)
+        batch = loop.plan(0.0)
+        assert batch is not None
+        loop.commit(batch, StepResult(outputs=[Output((1, 2, 3), draft=sure(4, 5))], seconds=0.01), 0.0)
+        assert told(loop) == {"x": ["abc"]}
+        batch = loop.plan(0.0)
+        assert batch is not None
+        assert [(part.tokens, part.num_drafted, part.samples) for part in batch.slices] == [((1, 2, 3, 4, 5), 2, True)]
+        assert loop.only_decodes
+
+    def test_forced_tokens_that_do_not_fit_wait_for_the_next_step(self) -> None:
+        loop = scheduler(max_rows=3)
+        decoding(loop, "y")
+        loop.add(request("x", "x", 50), 0.0)
+        batch = loop.plan(0.0)
+        assert batch is not None
+        outputs = [Output((1,)), Output((1, 2, 3, 4), draft=sure(9))]
+        loop.commit(batch, StepResult(outputs=outputs, seconds=0.01), 0.0)
+        assert rows(play(loop)) == {"y": 1, "x": 2}
+        assert rows(play(loop)) == {"y": 1, "x": 2}
+        assert loop.running[1].num_missing == 1
+
+    def test_what_an_answer_is_forced_to_begin_with_is_told_at_once(self) -> None:
+        loop = scheduler()
+        loop.add(evolve(request("x", "x", 4, logprobs=1), forced=(1, 2)), 0.0)
+        (delta,) = [event for _, event in loop.take_events()]
+        assert isinstance(delta, Delta)
+        assert delta.text == "ab"
+        assert [each.logprob for each in delta.logprobs] == [0.0, 0.0]
+        assert rows(play(loop)) == {"x": 3}
+        play(loop)
+        assert told(loop) == {"x": ["a", "a", "<length>"]}
+
+    def test_a_stop_string_that_is_forced_ends_it_before_it_ran(self) -> None:
+        loop = scheduler()
+        loop.add(evolve(request("x", "x", 4, stop=("b",)), forced=(1, 2)), 0.0)
+        assert told(loop) == {"x": ["a", "<stop>"]}
+        assert not loop.sequences()
+
+    def test_the_end_of_what_a_constraint_allows_is_the_end(self) -> None:
+        loop = scheduler()
+        loop.add(request("x", "x", 50), 0.0)
+        batch = loop.plan(0.0)
+        assert batch is not None
+        loop.commit(batch, StepResult(outputs=[Output((1, 2), is_over=True)], seconds=0.01), 0.0)
+        assert told(loop) == {"x": ["ab", "<stop>"]}
+
+    def test_what_drafts_gave_is_counted_for_their_source_and_their_request(self) -> None:
+        """T(1) 10 ms, the step of 4 rows took 16: two tokens accepted save 20 ms and cost 6."""
+        loop = scheduler()
+        decoding(loop, "x", x=(2, 3, 4))
+        play(loop, {"x": [2, 3, 9]}, seconds=0.016)
+        for count in (loop.drafts["test"], loop.running[0].drafts):
+            assert (count.proposed, count.accepted) == (3, 2)
+            assert count.seconds == pytest.approx(0.014)
 
     def test_accepted_guesses_become_cells_and_text_refused_ones_nothing(self) -> None:
         loop = scheduler()
@@ -145,6 +217,7 @@ class TestDrafts:
 
     def test_a_stop_string_inside_a_draft_is_the_end_but_the_cells_are_good(self) -> None:
         loop = scheduler()
+        cheap_rows(loop)
         loop.add(request("x", "x", 50, stop=("bc",)), 0.0)
         play(loop, drafts={"x": (2, 3, 4)})
         play(loop, {"x": [2, 3, 4, 5]})

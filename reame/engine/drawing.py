@@ -1,0 +1,93 @@
+"""How a request's tokens come about: its sampler, its constraint, the verification of drafts. Decode thread only."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from reame.core.batch import Output
+from reame.core.events import TokenLogprob, certain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reame.core.constraint import Matcher
+    from reame.core.request import Request
+    from reame.engine.base import Engine
+
+
+MOST_FORCED = 64
+"""Forced tokens without rows that are taken at once; a constraint may force tokens for ever."""
+
+
+class Drawing:
+    """Lives from a request's first draw until `close`. `matcher` is None when the request has no constraint."""
+
+    def __init__(self, engine: Engine, request: Request, matcher: Matcher | None) -> None:
+        self.matcher = matcher
+        self._engine = engine
+        self._num_top = request.logprobs
+        self._sampler = engine.new_sampler(request.sampling, request.prompt)
+        for token in request.forced:
+            self._force(token)
+
+    def close(self) -> None:
+        self._engine.free_sampler(self._sampler)
+
+    def verify(self, first_row: int, draft: Sequence[int]) -> Output:
+        """Sample and match: draw the target's own token at each row and go on while it equals the draft. The tokens
+        are exactly those of plain decoding, whatever the draft, as each draw uses the sampler once. What the
+        constraint forces is not drawn, needs no row, and uses no random number.
+
+        `first_row` is the index, in the last decode, of the row before the draft's first token.
+        """
+        tokens: list[int] = []
+        logprobs: list[TokenLogprob] = []
+        num_matched = 0
+        forced = deque(self._forced())
+        while (forced and len(tokens) - num_matched < MOST_FORCED) or num_matched == len(tokens):
+            if forced:
+                token = forced.popleft()
+                self._force(token)
+                self._note_forced(token, logprobs)
+            else:
+                token = self._sample(first_row + num_matched, logprobs)
+            if num_matched == len(tokens) and num_matched < len(draft) and draft[num_matched] == token:
+                num_matched += 1
+            tokens.append(token)
+            if token in self._engine.info.eog_tokens:
+                break
+            if not forced:
+                forced.extend(self._forced())
+                if not forced and self.is_over:
+                    break
+        return Output(tuple(tokens), tuple(logprobs), min(num_matched, len(tokens) - 1), self.is_over)
+
+    @property
+    def is_over(self) -> bool:
+        return self.matcher is not None and self.matcher.is_over
+
+    def _forced(self) -> tuple[int, ...]:
+        return self.matcher.forced() if self.matcher else ()
+
+    def _force(self, token: int) -> None:
+        self._engine.accept(self._sampler, token)
+        if self.matcher:
+            self.matcher.consume(token)
+
+    def _sample(self, row: int, logprobs: list[TokenLogprob]) -> int:
+        """The constraint's mask comes first: probabilities are those among what is allowed."""
+        if self.matcher:
+            self._engine.mask(row, self.matcher.mask())
+        token = self._engine.sample(row, self._sampler)
+        if self._num_top is not None:
+            piece = self._engine.vocabulary.piece
+            logprob, rivals = self._engine.logprobs(row, token, self._num_top)
+            logprobs.append(TokenLogprob(token, piece(token), logprob, tuple((t, piece(t), p) for t, p in rivals)))
+        if self.matcher and token not in self._engine.info.eog_tokens:
+            self.matcher.consume(token)
+        return token
+
+    def _note_forced(self, token: int, logprobs: list[TokenLogprob]) -> None:
+        if self._num_top is not None:
+            logprobs.append(certain(token, self._engine.vocabulary.piece(token), self._num_top))
