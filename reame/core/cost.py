@@ -80,7 +80,7 @@ class StepCost:
 
     def _draw(self) -> None:
         """The measured points, none above twice the one before it, and the line through them for small counts."""
-        points = []
+        points: list[tuple[int, float]] = []
         for edge, seconds in sorted(self._seconds.items()):
             before = points[-1] if points else (edge, seconds)
             points.append((edge, min(seconds, 2 * before[1] * edge / before[0])))

@@ -1,0 +1,100 @@
+"""Drafts compete: every source guesses, every guess is judged by what was drawn, the most promising one is proposed."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from attrs import Factory, define
+
+from reame.speculation.sources import TAIL_CHARACTERS, LiveText
+from reame.speculation.survival import Survival
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from reame.core.draft import Draft
+    from reame.core.sequence import Sequence as LiveSequence
+    from reame.speculation.sources import Source
+    from reame.speculation.survival import Guess
+
+
+@define(eq=False)
+class Trial:
+    """A guess whose first `num_seen` tokens came true."""
+
+    guess: Guess
+    num_seen: int = 0
+
+
+@define(eq=False)
+class Live:
+    """A text, and the guesses about it that are still to be judged: the last of each source, and an older one of it
+    that has been right so far (only such a one tells about the later places of a draft)."""
+
+    text: LiveText
+    fresh: list[Trial] = Factory(list)
+    old: dict[str, Trial] = Factory(dict)
+
+
+class Drafter:
+    """See `engine.step.Drafter`. Owner: the decode thread.
+
+    Every guess is judged, also one that no step verified: so the table learns about sources that do not pay at the
+    moment, at no cost in rows.
+    """
+
+    def __init__(self, piece: Callable[[int], bytes], sources: Sequence[Source] = ()) -> None:
+        self.survival = Survival()
+        self.sources = list(sources)
+        self._piece = piece
+        self._live: dict[str, Live] = {}
+
+    def texts(self) -> Iterable[LiveText]:
+        """Of all live sequences, the newest first."""
+        return (live.text for live in reversed(self._live.values()))
+
+    def propose(self, sequence: LiveSequence, drawn: tuple[int, ...], hint: tuple[int, ...]) -> Draft | None:
+        live = self._live.get(sequence.request.id)
+        if live is None:
+            live = self._begin(sequence)
+        else:
+            self._judge(live, drawn)
+        text = live.text
+        text.hint = hint
+        text.index.extend(drawn)
+        text.tail_bytes = (text.tail_bytes + b"".join(map(self._piece, drawn)))[-TAIL_CHARACTERS:]
+        guesses = [guess for source in self.sources if (guess := source.guess(text))]
+        live.fresh = [Trial(guess) for guess in guesses]
+        drafts = [draft for guess in guesses if (draft := self.survival.draft(guess))]
+        return max(drafts, key=lambda draft: sum(draft.survivals), default=None)
+
+    def forget(self, request_id: str) -> None:
+        self._live.pop(request_id, None)
+
+    def _begin(self, sequence: LiveSequence) -> Live:
+        request = sequence.request
+        text = LiveText(request.namespace, len(request.prompt))
+        text.index.extend(sequence.tokens)
+        text.tail_bytes = b"".join(map(self._piece, sequence.tokens[-TAIL_CHARACTERS // 4 :]))[-TAIL_CHARACTERS:]
+        live = self._live[request.id] = Live(text)
+        return live
+
+    def _judge(self, live: Live, drawn: tuple[int, ...]) -> None:
+        for trial in live.fresh:
+            if self._goes_on(trial, drawn):
+                live.old.setdefault(trial.guess.source, trial)
+        # a fresh trial that was just entered has seen these tokens already
+        for source, trial in list(live.old.items()):
+            if trial not in live.fresh and not self._goes_on(trial, drawn):
+                del live.old[source]
+
+    def _goes_on(self, trial: Trial, drawn: tuple[int, ...]) -> bool:
+        """Learn from what was drawn. False when the guess was wrong, or is used up."""
+        start, tokens = trial.num_seen, trial.guess.tokens
+        told = tokens[start : start + len(drawn)]
+        right = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(told, drawn, strict=False)))
+        failed = right < len(told)
+        self.survival.learn(trial.guess, start, right, failed=failed)
+        trial.num_seen += right
+        return not failed and trial.num_seen < len(tokens)
