@@ -16,6 +16,7 @@ from attrs import asdict, frozen
 
 from reame.config_check import check
 from reame.config_rules import printable
+from reame.config_service import service_hint
 from reame.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -133,7 +134,8 @@ def _read(path: Path, why: str) -> str:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or "not a path"
-        raise ConfigError(f"{printable(path)}: cannot be read: {reason.lower()} ({why})") from None
+        hint = service_hint("the file must be readable for it; no key or other secret is in it")
+        raise ConfigError(f"{printable(path)}: cannot be read: {reason.lower()} ({why}){hint}") from None
     if len(data) > MAX_BYTES:
         raise ConfigError(f"{printable(path)}: larger than a config file can be, 1 MiB ({why})")
     try:
