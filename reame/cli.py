@@ -15,7 +15,7 @@ import cyclopts
 from cyclopts import CycloptsError, MissingArgumentError, UnusedCliTokensError
 
 from reame import __version__
-from reame.commands import batch, cache, config, models, run, serve, warm
+from reame.commands import archive, batch, cache, config, doctor, models, run, serve, warm
 from reame.errors import ReameError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ app = cyclopts.App(
     version=f"reame {__version__}",
     backend="trio",
 )
-for command in (run, batch, serve, models, warm, cache, config):
+for command in (run, batch, serve, models, doctor, warm, cache, archive, config):
     command.register(app)
 
 

@@ -6,20 +6,25 @@ import hashlib
 import logging
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attrs import evolve
 
+from reame.constraint.compiler import ConstraintCompiler
+from reame.constraint.tokens import tokens_of
 from reame.core.admission import Limits
 from reame.core.chat import ChatTemplate
 from reame.core.compaction import LONGEST_MOVE
+from reame.core.healing import Pieces
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots
 from reame.engine.canary import check
 from reame.engine.llama import LlamaOptions
 from reame.errors import ModelError
-from reame.host.cpu import check_build, cpu_features, cpu_share, default_threads
+from reame.host.cpu import Threads, cpu_share, default_threads
+from reame.host.features import check_build, cpu_features, llama_library
 from reame.runtime.logs import event as log_event
 from reame.runtime.prompts import ServedModel
 
@@ -27,7 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from reame.config import Config
+    from reame.doctor.profile import Profile
     from reame.engine.base import Engine
+    from reame.host.cpu import CpuShare
 
 log = logging.getLogger(__name__)
 
@@ -43,21 +50,26 @@ def cache_dir() -> Path:
     return Path.home() / ".cache" / "reame"
 
 
-def options_for(config: Config) -> LlamaOptions:
-    """The engine's options, with everything that the config leaves open decided for this machine."""
+def options_for(config: Config, profile: Profile | None = None) -> LlamaOptions:
+    """The engine's options, with everything that the config leaves open decided for this machine.
+
+    Threads that the doctor measured win over the quick choice, as far as quota and affinity still allow them.
+    """
     engine = config.engine
-    threads = engine.threads
+    threads, prefill_threads = engine.threads, engine.prefill_threads
     if not threads:
-        choice = default_threads(cpu_share())
+        choice = measured_threads(profile, cpu_share()) if profile else default_threads(cpu_share())
         threads = choice.value
         log.info("%s", choice.reason)
+        if profile and not prefill_threads and threads == profile.threads:
+            prefill_threads = profile.prefill_threads
     return LlamaOptions(
         num_cells=engine.cells or 2 * engine.context,
         num_seqs=engine.slots + engine.residents,
         max_rows=max(engine.batch_rows, engine.slots),
         max_sampled=_max_sampled(config),
         threads=threads,
-        prefill_threads=engine.prefill_threads or threads,
+        prefill_threads=prefill_threads or threads,
         kv_type=engine.kv_type,
         flash_attention=engine.flash_attention,
         mmap=config.model.mmap,
@@ -68,13 +80,20 @@ def options_for(config: Config) -> LlamaOptions:
     )
 
 
+def measured_threads(profile: Profile, share: CpuShare) -> Threads:
+    most = max(1, int(share.usable))
+    if profile.threads <= most and profile.prefill_threads <= most:
+        return Threads(profile.threads, f"{profile.threads} threads: the doctor found them the fastest here")
+    return default_threads(share)
+
+
 def try_out(config: Config, path: Path, options: LlamaOptions, *, go_on: Callable[[], bool]) -> LlamaOptions:
     """What a child process found out about the model on this machine. Blocks for seconds the first time, but not for
     long once `go_on` says no.
 
     Raises ModelError when it does not run here, or was given up.
     """
-    check_build(Path(sys.prefix) / "set-up.json")
+    check_build(Path(sys.prefix) / "set-up.json", library=llama_library())
     if not config.engine.canary:
         return options
     verdict = check(path, options, cache_dir=cache_dir(), cpu_features=cpu_features(), go_on=go_on)
@@ -87,7 +106,8 @@ def try_out(config: Config, path: Path, options: LlamaOptions, *, go_on: Callabl
 
 
 def served_model(config: Config, path: Path, model_id: str, engine: Engine) -> ServedModel:
-    """What clients see. The context is the least of the config's, the model's and the cells."""
+    """What clients see. The context is the least of the config's, the model's and the cells. Takes half a second with
+    a large vocabulary, in any thread."""
     info = engine.info
     context = min(config.engine.context, engine.num_cells, info.context_trained or config.engine.context)
     if context < config.engine.context:
@@ -104,6 +124,8 @@ def served_model(config: Config, path: Path, model_id: str, engine: Engine) -> S
         fingerprint="fp_" + hashlib.blake2b(build.encode(), digest_size=6).hexdigest(),
         vocabulary=engine.vocabulary,
         template=_template(config, engine),
+        pieces=Pieces(engine.vocabulary.piece, info.vocab_size, ends=info.eog_tokens),
+        constraints=ConstraintCompiler(partial(tokens_of, engine.vocabulary, info.vocab_size, info.eog_tokens)),
     )
 
 

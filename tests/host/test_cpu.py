@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING
 
 import pytest
 
-from reame.errors import ModelError
-from reame.host.cpu import (
-    Threads,
-    check_build,
-    cpu_features,
-    cpu_share,
-    default_threads,
-    missing_features,
-    usable_cores,
-)
+from reame.host.cpu import Threads, cpu_share, default_threads, online_cpus, usable_cores
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -192,36 +182,10 @@ def test_cores_that_are_all_alike_are_no_hybrid(tmp_path: Path) -> None:
 
 def test_nothing_readable_is_one_thread(tmp_path: Path) -> None:
     assert default_threads(cpu_share(tmp_path)) == Threads(1, "1 thread: this process may use 1 CPU, no SMT seen")
-    assert cpu_features(tmp_path) == frozenset()
+    assert online_cpus(tmp_path) == 1
 
 
 def test_this_machine() -> None:
     share = cpu_share()
     assert set(share.cpus) == os.sched_getaffinity(0)
     assert 1 <= default_threads(share).value <= len(share.cpus)
-
-
-def test_features_are_those_of_every_core(tmp_path: Path) -> None:
-    tree(tmp_path, {"proc/cpuinfo": "processor: 0\nflags\t\t: fpu sse avx2\n\nprocessor: 1\nflags\t\t: sse avx2 rtm\n"})
-    assert cpu_features(tmp_path) == {"sse", "avx2"}
-    tree(tmp_path, {"proc/cpuinfo": "processor\t: 0\nFeatures\t: fp asimd asimddp\n"})
-    assert cpu_features(tmp_path) == {"fp", "asimd", "asimddp"}
-
-
-def test_missing_are_only_what_a_compiler_uses() -> None:
-    here = frozenset({"sse", "avx"})
-    assert missing_features(["sse", "avx", "rtm", "md_clear", "amx_int8"], here) == ()
-    assert missing_features(["avx512_vnni", "fma", "avx2", "avx"], here) == ("avx2", "avx512_vnni", "fma")
-    assert missing_features(["avx2"], frozenset()) == ()
-
-
-def test_a_build_for_another_cpu_is_refused_by_name(tmp_path: Path) -> None:
-    tree(tmp_path, {"proc/cpuinfo": "flags\t: sse4_2 avx\n"})
-    build = tmp_path / "set-up.json"
-    check_build(build, tmp_path)
-    build.write_text(json.dumps({"cpu_features": ["avx", "avx2", "fma"]}))
-    with pytest.raises(ModelError, match=r"with avx2, fma, which this one lacks: run \./scripts/setup"):
-        check_build(build, tmp_path)
-    for damaged in ("", "[]", "{}", '{"cpu_features": 1}', '{"cpu_features": [{}]}', "\xff"):
-        build.write_text(damaged, encoding="latin-1")
-        check_build(build, tmp_path)

@@ -1,0 +1,148 @@
+"""The steps of `reame doctor`: read the machine, measure in children, advise, show, and write when asked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+from attrs import frozen
+from rich.console import Console
+
+from reame.catalog import CATALOG, resolve, split_parts
+from reame.commands.doctor_progress import shown_on
+from reame.commands.doctor_write import change_of, keep_profile, target_file, write_settings
+from reame.config_load import load_config
+from reame.doctor.advice import Finding, Level
+from reame.doctor.advise import advise
+from reame.doctor.measure import Plan, measure
+from reame.doctor.report import as_json, show
+from reame.doctor.words import size
+from reame.errors import ModelError
+from reame.host.features import llama_library
+from reame.host.probe import probe
+from reame.runtime import logs
+from reame.runtime.model import cache_dir, options_for, try_out
+from reame.runtime.recall import memory_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reame.config import Config
+    from reame.doctor.results import Measured
+    from reame.engine.llama import LlamaOptions
+    from reame.host.probe import Machine
+
+PIPE_WIDTH = 120
+"""Columns of a report that no terminal limits."""
+_RUNTIME_BYTES = 300 << 20
+"""Interpreter, compute buffers and a small KV cache, beside the weights."""
+_END_S = 3.0
+"""Seconds that the children have to end after Ctrl-C; it takes them a tenth of one."""
+
+
+@frozen(kw_only=True)
+class Wanted:
+    """The command line. `file` None: the configuration file that was read."""
+
+    model: str
+    config: Path | None
+    sets: tuple[str, ...]
+    quick: bool
+    as_json: bool
+    write: bool
+    file: Path | None
+    yes: bool
+
+
+@frozen(kw_only=True)
+class Examined:
+    """What came of trying: `options` are those with which the model runs, `path` None without a model."""
+
+    options: LlamaOptions
+    path: Path | None = None
+    measured: Measured | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+async def examine(wanted: Wanted) -> int:
+    """The exit status: 1 when something cannot work."""
+    loaded = load_config(wanted.config, sets=wanted.sets)
+    logs.configure("warning", loaded.config.log.format)
+    target = target_file(wanted.file, loaded.source) if wanted.write else None
+    config, spec = loaded.config, wanted.model or loaded.config.model.path
+    if wanted.model:
+        resolve(wanted.model)  # a name that means nothing is said at once
+    machine = probe(cache=memory_dir(config), library=llama_library())
+    found = await _examine(wanted, config, spec, machine)
+    report = advise(machine, found.measured, config, found.options, catalogue=CATALOG, more=found.findings)
+    if wanted.as_json:
+        print(json.dumps(as_json(report), indent=2))
+    else:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH
+        show(report, Console(width=width))
+    if target is not None and not report.has_fault:
+        await write_settings(change_of(target, report, model=wanted.model), ask=not wanted.yes)
+        await keep_profile(found, config, cache_dir())
+    return int(report.has_fault)
+
+
+async def _examine(wanted: Wanted, config: Config, spec: str, machine: Machine) -> Examined:
+    options = options_for(config)
+    if machine.missing or wanted.quick:
+        return Examined(options=options)
+    path, findings = _model(spec, machine)
+    stop = threading.Event()
+
+    def work(on_progress: Callable[[float, str], None]) -> Examined:
+        usable, more = options, findings
+        here = path
+        if here is not None:
+            try:
+                on_progress(0.0, "trying the model")
+                usable = try_out(config, here, options, go_on=lambda: not stop.is_set())
+            except ModelError as error:
+                here, more = None, (*findings, Finding(Level.FAULT, str(error)))
+        plan = Plan(model=here, name=here.stem if here else "", options=usable, folder=memory_dir(config))
+        measured = measure(plan, machine.share, on_progress=on_progress, go_on=lambda: not stop.is_set())
+        return Examined(options=usable, path=here, measured=measured, findings=more)
+
+    with shown_on(sys.stderr) as on_progress:
+        return await _in_thread(lambda: work(on_progress), stop)
+
+
+async def _in_thread(work: Callable[[], Examined], stop: threading.Event) -> Examined:
+    """Ctrl-C ends it, and waits until the children are gone."""
+    ended, trio_thread = trio.Event(), trio.lowlevel.current_trio_token()
+
+    def run() -> Examined:
+        try:
+            return work()
+        finally:
+            trio_thread.run_sync_soon(ended.set)
+
+    try:
+        return await trio.to_thread.run_sync(run, abandon_on_cancel=True)
+    except BaseException:
+        stop.set()
+        with trio.CancelScope(shield=True), trio.move_on_after(_END_S):
+            await ended.wait()
+        raise
+
+
+def _model(spec: str, machine: Machine) -> tuple[Path | None, tuple[Finding, ...]]:
+    """The file to measure with, or why there is none."""
+    try:
+        path = resolve(spec)
+    except ModelError as error:
+        return None, (Finding(Level.NOTE, f"only the machine was measured: {error}"),)
+    weights = sum(part.stat().st_size for part in split_parts(path))
+    if weights + _RUNTIME_BYTES > machine.ram.available:
+        there = size(machine.ram.available)
+        what = f"{path.stem} needs {size(weights + _RUNTIME_BYTES)}, and {there} of RAM are available"
+        return None, (Finding(Level.FAULT, what, "end something, or take a smaller model from the list below"),)
+    return path, ()

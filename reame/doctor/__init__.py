@@ -1,0 +1,1 @@
+"""`reame doctor`: measures what this machine can do with a model, and says what follows from it."""

@@ -1,0 +1,126 @@
+"""Which values of the configuration are right here. Pure; what is right already is not named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reame.doctor.advice import Setting
+from reame.doctor.words import size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from reame.config import Config
+    from reame.doctor.results import Measured, ModelMeasured, Spin
+    from reame.engine.llama import LlamaOptions
+    from reame.host.contention import Contention
+    from reame.host.probe import Machine
+
+_SPARE_RAM = 0.85
+"""Of what is available may be planned for; the rest is for moments."""
+_LOGITS_AND_BUFFERS = 150 << 20
+_MOST_CELLS = 4
+"""Times the context: more residents than that are seldom asked for again, and a wide cache slows attention."""
+_DISK_SHARE, _LEAST_DISK_MB, _MOST_DISK_MB = 0.2, 256, 32_768
+_CLEARLY = 1.1
+"""A measured setting must be this much better to be worth a change."""
+_PROMPT, _ANSWER = 4, 1
+"""Tokens of prompt computed for each token of answer, in the mix that repacking is judged by."""
+
+
+def settings(
+    machine: Machine, measured: Measured | None, config: Config, options: LlamaOptions, *, context_trained: int
+) -> Iterator[Setting]:
+    """`options` are those of the measurement: the config's, with all that it leaves open decided."""
+    if measured is not None and measured.model is not None:
+        yield from _threads(machine, measured.model, measured.contention, config)
+        yield from _spin(measured.model, measured.contention, config)
+        yield from _repacking(measured.model, measured.contention, config, options)
+        yield from _room(machine, measured.model, config, context_trained)
+    if machine.disk is not None and not machine.disk.read_only:
+        yield from _disk(machine.disk.free, machine.disk.mount, config)
+
+
+def _threads(
+    machine: Machine, model: ModelMeasured, contention: Contention, config: Config
+) -> Iterator[Setting]:
+    """0 follows quota and affinity when they change, so it is kept where it comes to the same."""
+    quick, engine = machine.threads.value, config.engine
+    decode, prefill = model.threads, model.prefill_threads
+    now = engine.threads or quick
+    if contention.is_noise:
+        if engine.threads > quick:
+            yield Setting("engine.threads", 0, machine.threads.reason)
+        return
+    if now != decode:
+        yield Setting("engine.threads", 0 if decode == quick else decode, "the fastest answers", is_measured=True)
+    if (engine.prefill_threads or decode) != prefill:
+        yield Setting("engine.prefill_threads", prefill, "the fastest reading of prompts", is_measured=True)
+    elif engine.prefill_threads and prefill == decode:
+        yield Setting("engine.prefill_threads", 0, "the same as threads", is_measured=True)
+
+
+def _spin(model: ModelMeasured, contention: Contention, config: Config) -> Iterator[Setting]:
+    """The least product of both times: neither a good neighbour nor a bad one decides alone."""
+    now = model.spins.get(config.engine.spin_count)
+    if now is None or contention.is_noise:
+        return
+    best = min(model.spins, key=lambda count: _product(model.spins[count]))
+    other = model.spins[best]
+    if _product(now) > _CLEARLY**2 * _product(other):
+        why = (
+            f"a step takes {1e3 * other.alone:.0f} ms alone and {1e3 * other.beside:.0f} ms beside a busy process, "
+            f"not {1e3 * now.alone:.0f} and {1e3 * now.beside:.0f}"
+        )
+        yield Setting("engine.spin_count", best, why, is_measured=True)
+
+
+def _product(spin: Spin) -> float:
+    return spin.alone * spin.beside
+
+
+def _repacking(
+    model: ModelMeasured, contention: Contention, config: Config, options: LlamaOptions
+) -> Iterator[Setting]:
+    """By the time that a mix of prompts and answers takes."""
+    if contention.is_noise or options.exact or (config.engine.extra_buffers == "auto" and not options.extra_buffers):
+        return  # nothing to choose, or it crashes with them
+    items = list(model.variants.items())
+    other = next((it for name, it in items[1:] if name.startswith("repacked")), None)
+    if other is None:
+        return
+    times = [_PROMPT * it.prefill + _ANSWER * it.decode for it in (items[0][1], other)]
+    if times[0] > _CLEARLY * times[1]:
+        value = "off" if options.extra_buffers else "on"
+        why = f"{times[0] / times[1]:.2f}x as fast with {_PROMPT} tokens of prompt for each of answer"
+        yield Setting("engine.extra_buffers", value, why, is_measured=True)
+
+
+def _room(machine: Machine, model: ModelMeasured, config: Config, context_trained: int) -> Iterator[Setting]:
+    """Context and cells that the RAM holds. Cells beyond the context keep finished sequences for their next turn."""
+    engine = config.engine
+    context = min(engine.context, context_trained or engine.context)
+    own = model.anon_bytes + (model.size_bytes if config.model.mmap else 0) + _LOGITS_AND_BUFFERS
+    free = int(_SPARE_RAM * min(machine.ram.most, machine.ram.available + model.file_bytes)) - own
+    room = max(0, free) // max(1, model.kv_bytes)
+    cells = min(room // 1024 * 1024, _MOST_CELLS * context)
+    why = f"{size(cells * model.kv_bytes)} of KV cache; {size(max(0, free))} of RAM are left beside the model"
+    if cells < context:
+        if cells >= 1024:
+            yield Setting("engine.context", cells, "more does not fit into the RAM")
+            yield Setting("engine.cells", cells, why)
+        return
+    now = engine.cells or 2 * engine.context
+    if now > room or now < min(cells, 2 * context):
+        yield Setting("engine.cells", cells, why)
+    elif now < cells:
+        yield Setting("engine.cells", cells, f"room for more finished sequences: {why}")
+
+
+def _disk(free: int, mount: str, config: Config) -> Iterator[Setting]:
+    """A fifth of what is free, in whole GiB where there are some."""
+    share = int(_DISK_SHARE * free) >> 20
+    best = max(_LEAST_DISK_MB, min(_MOST_DISK_MB, share // 1024 * 1024 or share // 256 * 256))
+    now = config.memory.disk_mb
+    if now > 0.8 * (free >> 20) or best > 2 * now:
+        yield Setting("memory.disk_mb", best, f"a fifth of the {size(free)} that are free on {mount}")

@@ -1,0 +1,62 @@
+"""Memory as this process may use it: RAM, the cgroup's limit, swap, huge pages, what may be locked, NUMA nodes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from reame.host.cgroup import memory_limit
+from reame.host.reading import ROOT, cpu_list, kilobytes, number, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@frozen(kw_only=True)
+class Ram:
+    """Bytes. `limit` is the tightest cgroup limit (None: no limit), `total` the machine's or container's RAM."""
+
+    total: int
+    available: int
+    """What could be had now without swapping: of the machine, and below the limit."""
+    limit: int | None
+    swap_total: int
+    swap_used: int
+    swappiness: int | None
+    memlock: int | None
+    """What this process may lock; None: no limit."""
+    huge_pages: str
+    """Transparent huge pages: always, madvise, never, or empty when not known."""
+    numa_nodes: int
+
+    @property
+    def most(self) -> int:
+        """All that this process could ever have."""
+        return min(self.total, self.limit or self.total)
+
+
+def ram(root: Path = ROOT) -> Ram:
+    info = read(root, "proc/meminfo")
+    total = kilobytes(info, "MemTotal") or 0
+    free = kilobytes(info, "MemAvailable") or kilobytes(info, "MemFree") or total
+    swap = kilobytes(info, "SwapTotal") or 0
+    group = memory_limit(root)
+    huge = re.search(r"\[(\w+)\]", read(root, "sys/kernel/mm/transparent_hugepage/enabled"))
+    return Ram(
+        total=total,
+        available=min(free, max(0, group.limit - group.used)) if group else free,
+        limit=group.limit if group and group.limit < total else None,
+        swap_total=swap,
+        swap_used=swap - (kilobytes(info, "SwapFree") or 0),
+        swappiness=number(read(root, "proc/sys/vm/swappiness")),
+        memlock=_memlock(read(root, "proc/self/limits")),
+        huge_pages=huge[1] if huge else "",
+        numa_nodes=max(1, len(cpu_list(read(root, "sys/devices/system/node/has_memory")))),
+    )
+
+
+def _memlock(limits: str) -> int | None:
+    found = re.search(r"^Max locked memory\s+(\d+)", limits, re.MULTILINE)
+    return int(found[1]) if found else None
