@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -55,22 +54,17 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
         yield path, canonical(value)
 
 
-def _number(text: str) -> int | str | float:
-    """A whole number as an int, another as the float that is nearest."""
-    try:
-        number = Decimal(text)
-        if number == number.to_integral_value() and abs(number.adjusted()) < 400:
-            return int(number)
-    except InvalidOperation:
-        pass
-    return float(text)
+def _number(text: str) -> int | float:
+    """One that is whole as an int."""
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 def _refuse(word: str) -> NoReturn:
     raise ValueError(word)
 
 
-_DECODER = json.JSONDecoder(parse_float=_number, parse_int=_number, parse_constant=_refuse)
+_DECODER = json.JSONDecoder(parse_float=_number, parse_constant=_refuse)
 
 
 def _parsed(text: str) -> Any:

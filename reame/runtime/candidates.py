@@ -1,0 +1,201 @@
+"""The candidates of one prompt: what they have said, who of them votes, and what is told of the elected one. No I/O."""
+
+from __future__ import annotations
+
+from statistics import fmean, pstdev
+from typing import TYPE_CHECKING
+
+from attrs import define, evolve, field
+
+from reame.core.draft import DraftCount
+from reame.core.events import Delta, Finish, Usage
+from reame.core.vote import Progress, Verdict
+from reame.core.vote_ballot import ballot
+from reame.core.vote_count import Outcome, Vote
+from reame.core.vote_election import Election
+from reame.core.vote_fork import confidence, least_certain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from reame.core.events import TokenLogprob
+    from reame.core.request import Request
+    from reame.core.vote import Conclave, VoteKind
+
+
+@define
+class Candidate:
+    """`shared`: tokens that it has from candidate 0. `usage` is known when it has finished or was stopped."""
+
+    request: Request
+    texts: list[str] = field(factory=list)
+    logprobs: list[TokenLogprob] = field(factory=list)
+    shared: tuple[TokenLogprob, ...] = ()
+    finish: Finish | None = None
+    usage: Usage | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+    @property
+    def tokens(self) -> list[TokenLogprob]:
+        """With the probabilities that shared tokens had where they were drawn."""
+        return [*self.shared, *self.logprobs[len(self.shared) :]]
+
+    @property
+    def num_spent(self) -> int:
+        """Tokens that were generated for it alone."""
+        return self.usage.completion_tokens - len(self.shared) if self.usage else 0
+
+
+class Candidates:
+    """`is_over` when the outcome is fixed. Who is still at it then is to be stopped (`stop`)."""
+
+    def __init__(self, requests: Iterable[Request], conclave: Conclave, kind: VoteKind) -> None:
+        self.candidates = [Candidate(request) for request in requests]
+        self.stopped: list[int] = []
+        self._conclave = conclave
+        self._kind = kind
+        self._alone = conclave.margin is not None
+        self._election = Election(1 if self._alone else conclave.size, kind)
+
+    @property
+    def is_over(self) -> bool:
+        return self._election.decided
+
+    @property
+    def running(self) -> list[int]:
+        """Those to be heard."""
+        return [index for index in self._election.unfinished if index not in self.stopped]
+
+    @property
+    def has_failures(self) -> bool:
+        """Somebody failed, so another time the outcome may be another one."""
+        return any(candidate.finish is not None and candidate.finish.error is not None for candidate in self.candidates)
+
+    @property
+    def progress(self) -> Progress:
+        size = self._election.size
+        return Progress(size, size - len(self._election.unfinished), self._election.agreeing)
+
+    @property
+    def num_characters(self) -> int:
+        return sum(len(text) for candidate in self.candidates for text in candidate.texts)
+
+    def take(self, index: int, event: Delta | Finish) -> list[tuple[int, Request]]:
+        """What a running candidate says. Comes back: the requests of those that now fork from it."""
+        candidate = self.candidates[index]
+        if isinstance(event, Delta):
+            candidate.texts.append(event.text)
+            candidate.logprobs += event.logprobs
+            self._election.grown(index, len(candidate.logprobs))
+            return []
+        candidate.finish, candidate.usage = event, event.usage
+        forks = self._forks(candidate) if self._alone else []
+        if forks:
+            self._election = Election(len(self.candidates), self._kind)
+        self._alone = False
+        self._cast(index)
+        return forks
+
+    def fail(self, index: int, finish: Finish) -> None:
+        """It is not to be heard any more."""
+        self.candidates[index].finish = finish
+        self._cast(index)
+
+    def stop(self, index: int, usage: Usage | None) -> None:
+        """It was stopped early, after so many tokens."""
+        self.candidates[index].usage = usage
+        self.stopped.append(index)
+
+    def outcome(self) -> Outcome | None:
+        """Who is elected; None when nobody voted. Takes milliseconds for long texts without a majority."""
+        return self._election.outcome()
+
+    def elected(self, outcome: Outcome | None) -> Candidate:
+        """Without a vote the first that did not fail, else the first."""
+        if outcome is not None:
+            return self.candidates[outcome.elected]
+        heard = (each for each in self.candidates if each.finish and not each.finish.error)
+        return next(heard, self.candidates[0])
+
+    def finish(self, outcome: Outcome | None, elected: Candidate, *, ms: float) -> Finish:
+        """The end of the elected one, with what all of them took together, in `ms` milliseconds."""
+        assert elected.finish is not None
+        heard = [each.finish for each in self.candidates if each.finish and not each.finish.error]
+        if not heard:
+            return elected.finish
+        first = min(heard, key=lambda finish: finish.timings.queued_ms + finish.timings.prefill_ms).timings
+        known = [each.usage for each in self.candidates if each.usage and each.usage.completion_tokens]
+        drafts = DraftCount()
+        for each in heard:
+            drafts.add(each.drafts.proposed, each.drafts.accepted, each.drafts.seconds)
+        return evolve(
+            elected.finish,
+            usage=evolve(
+                min(known, key=lambda usage: usage.cached_tokens, default=elected.finish.usage),
+                completion_tokens=sum(each.num_spent for each in self.candidates),
+            ),
+            timings=evolve(first, decode_ms=max(0.0, ms - first.queued_ms - first.prefill_ms)),
+            drafts=drafts,
+            verdict=self._verdict(outcome, elected, ms=ms),
+        )
+
+    def _verdict(self, outcome: Outcome | None, elected: Candidate, *, ms: float) -> Verdict:
+        left, pace = self._left()
+        return Verdict(
+            candidates=self._election.size,
+            vote=outcome.kind if outcome else self._kind,
+            elected=self.candidates.index(elected),
+            agreement=outcome.agreement if outcome else 0,
+            groups=outcome.groups if outcome else (),
+            fields=outcome.fields if outcome else (),
+            stopped=len(self.stopped),
+            silent=self._election.num_silent,
+            tokens=sum(each.num_spent for each in self.candidates),
+            tokens_saved=round(sum(left)),
+            ms=round(ms, 1),
+            ms_saved=round(max(left, default=0.0) * pace, 1),
+        )
+
+    def _left(self) -> tuple[list[float], float]:
+        """Tokens that each stopped one would have taken, and milliseconds a token. Estimated: what it lacks to the mean
+        length of those that finished, and at least the standard deviation of these."""
+        ends = [each for each in self.candidates if each.finish and not each.finish.error and each.usage]
+        lengths = [each.usage.completion_tokens for each in ends if each.usage]
+        if not self.stopped or not lengths:
+            return [], 0.0
+        usages = [self.candidates[index].usage for index in self.stopped]
+        reached = [usage.completion_tokens if usage else 0 for usage in usages]
+        times = [each.finish.timings for each in ends if each.finish]
+        pace = max(timings.decode_ms for timings in times) / max(1, *lengths)
+        return [max(fmean(lengths) - length, pstdev(lengths)) for length in reached], pace
+
+    def _cast(self, index: int) -> None:
+        candidate = self.candidates[index]
+        assert candidate.finish is not None
+        ended = candidate.finish.reason == "stop" and not candidate.finish.error
+        found = ballot(candidate.text, self._kind) if ended else None
+        if found is None or candidate.usage is None:
+            self._election.silent(index)
+        else:
+            weight = confidence(candidate.tokens)
+            self._election.voted(index, Vote(found, candidate.usage.completion_tokens, weight))
+
+    def _forks(self, first: Candidate) -> list[tuple[int, Request]]:
+        """The others begin with the first one's tokens up to the least certain, which they draw anew; what was taken
+        back from the prompt is not told, so then they begin at the beginning. Of an answer without an end: none."""
+        assert self._conclave.margin is not None
+        assert first.finish is not None
+        place = least_certain(first.logprobs, self._conclave.margin)
+        if place is None or first.finish.reason != "stop":
+            return []
+        if first.request.healed or place <= len(first.request.forced):
+            place = 0
+        shared = tuple(first.logprobs[:place])
+        for other in self.candidates[1:]:
+            other.shared = shared
+            if shared:
+                other.request = evolve(other.request, forced=tuple(token.token for token in shared))
+        return list(enumerate((other.request for other in self.candidates[1:]), 1))

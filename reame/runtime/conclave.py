@@ -1,0 +1,212 @@
+"""A call whose every prompt is answered by several candidates, of which one is elected: to its client it is a call
+with one answer to each prompt.
+
+Candidates are ordinary requests: they share the prompt's cells, and wait in the queue when there are more of them than
+slots. Their events come through one channel, whose bound is that of as many choices. As soon as an election is decided
+its unfinished candidates are stopped, and their cells are free at the next step.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+from attrs import evolve
+
+from reame.core.events import Delta, Finish, Usage
+from reame.core.vote import candidate_sampling, vote_of
+from reame.errors import RequestError
+from reame.runtime.candidates import Candidates
+from reame.runtime.prompts import seeded
+from reame.runtime.replies import Replies
+from reame.runtime.seat import Seat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from reame.core.events import Event, TokenLogprob
+    from reame.core.request import Call, Request
+    from reame.runtime.decode import Reply
+
+MOST_INLINE = 4096
+"""Characters of all answers above which they are compared in a thread."""
+
+
+class Loop(Protocol):
+    """What a conclave needs of the decode loop."""
+
+    def usage(self, request: Request) -> Usage | None:
+        """What it took so far; None when the loop does not have it."""
+        ...
+
+    def nudge(self) -> None:
+        """Somebody left."""
+        ...
+
+
+class Launch(Protocol):
+    """Hands more requests, with their indices, to the loop. Raises RequestError when there is no room."""
+
+    def __call__(self, requests: list[tuple[int, Request]]) -> None: ...
+
+
+class Deliberation(Replies):
+    """`requests` are those of all candidates, prompt-major, `call.conclave.size` to a prompt. Places reserved for them
+    are theirs until the call ends, whether they run or not."""
+
+    def __init__(
+        self,
+        call: Call,
+        requests: Sequence[Request],
+        events: trio.MemoryReceiveChannel[tuple[int, Event]],
+        *,
+        loop: Loop,
+        launch: Launch,
+    ) -> None:
+        assert call.conclave is not None
+        size = call.conclave.size
+        super().__init__(evolve(call, n=1), list(requests[::size]), events)
+        self._call = call
+        self._size = size
+        self._loop = loop
+        self._started = trio.current_time()
+        kind = vote_of(call.conclave, call.constraint)
+        starts = range(0, len(requests), size)
+        self._tables = [Candidates(requests[start : start + size], call.conclave, kind) for start in starts]
+        self._seats: dict[int, Seat] = {}
+        self._launch = launch
+        self.grows = call.conclave.margin is not None
+
+    def asked(self) -> list[tuple[int, Request]]:
+        """For each prompt what its elected answer is filed under: the first candidate's request, as the client meant
+        it, with the election that it is part of."""
+        named = (evolve(r, logprobs=self._call.logprobs, conclave=self._call.conclave) for r in self._requests)
+        return list(enumerate(named))
+
+    def openings(self, index: int) -> list[tuple[int, Request]]:
+        """The candidates of a prompt that are to run from the beginning."""
+        candidates = self._tables[index].candidates
+        first = index * self._size
+        return [(first + number, candidates[number].request) for number in self._tables[index].running]
+
+    def reply(self, index: int, send: trio.MemorySendChannel[tuple[int, Event]]) -> Reply:
+        self._seats[index] = Seat(send.clone())
+        return self._seats[index]
+
+    async def __anext__(self) -> tuple[int, Event]:
+        while not self._told:
+            if len(self._finishes) == self.num_choices:
+                raise StopAsyncIteration
+            over = next((n for n, t in enumerate(self._tables) if n not in self._finishes and t.is_over), None)
+            if over is not None:
+                await self._elect(over)
+            else:
+                await self._hear()
+        return self._told.popleft()
+
+    def ready(self) -> tuple[int, Event] | None:
+        """Elections are left to `__anext__`, as they may take a while."""
+        if not self._told:
+            self._hear_all()
+        return self._told.popleft() if self._told else None
+
+    async def _hear(self) -> None:
+        """Wait for news. Whose channel was closed without an end was cut off: it was full."""
+        if self._hear_all() or self._fail_lost():
+            return
+        with suppress(trio.EndOfChannel):
+            self._take(*await self._events.receive())
+        self._hear_all()
+
+    def _hear_all(self) -> bool:
+        """Whatever has come by now, then stop those who are not needed any more. False: nothing had come."""
+        num_heard = 0
+        with suppress(trio.WouldBlock, trio.EndOfChannel):
+            while True:
+                self._take(*self._events.receive_nowait())
+                num_heard += 1
+        for number, table in enumerate(self._tables):
+            if table.is_over and number not in self._finishes:
+                self._stop_rest(number)
+        return num_heard > 0
+
+    def _take(self, index: int, event: Event) -> None:
+        number, candidate = divmod(index, self._size)
+        table = self._tables[number]
+        if candidate not in table.running:
+            return
+        if isinstance(event, Delta) and event.prompt_logprobs:
+            self._told.append(self._noted(number, Delta(prompt_logprobs=event.prompt_logprobs)))
+        forks = table.take(candidate, event)
+        if forks:
+            self._send_for(number, forks)
+        if isinstance(event, Finish) and not table.is_over:
+            self._told.append((number, Delta(progress=table.progress)))
+
+    def _send_for(self, number: int, forks: list[tuple[int, Request]]) -> None:
+        try:
+            self._launch([(number * self._size + candidate, request) for candidate, request in forks])
+        except RequestError as error:
+            for candidate, _ in forks:
+                self._tables[number].fail(candidate, _failed(error))
+
+    def _stop_rest(self, number: int) -> None:
+        table = self._tables[number]
+        for candidate in table.running:
+            table.stop(candidate, self._loop.usage(table.candidates[candidate].request))
+            self._seats[number * self._size + candidate].vacate()
+            self._loop.nudge()
+
+    def _fail_lost(self) -> bool:
+        error = RequestError("the client read too slowly and was cut off", status=408, code="slow_client")
+        lost = [index for index, seat in self._seats.items() if seat.is_closed]
+        lost = [index for index in lost if index % self._size in self._tables[index // self._size].running]
+        for index in lost:
+            self._tables[index // self._size].fail(index % self._size, _failed(error))
+        return bool(lost)
+
+    async def _elect(self, number: int) -> None:
+        table = self._tables[number]
+        if table.num_characters > MOST_INLINE:
+            outcome = await trio.to_thread.run_sync(table.outcome)
+        else:
+            outcome = table.outcome()
+        elected = table.elected(outcome)
+        finish = table.finish(outcome, elected, ms=1e3 * (trio.current_time() - self._started))
+        if table.has_failures:
+            self._keepers.pop(number, None)
+        if not finish.error and (elected.text or elected.tokens):
+            logprobs = shown(elected.tokens, self._call.logprobs)
+            self._told.append(self._noted(number, Delta(text=elected.text, logprobs=logprobs)))
+        self._told.append(self._noted(number, finish))
+
+
+def shown(tokens: Iterable[TokenLogprob], wanted: int | None) -> tuple[TokenLogprob, ...]:
+    """As many rivals as the client wanted, not as many as the election did."""
+    return () if wanted is None else tuple(evolve(token, top=token.top[:wanted]) for token in tokens)
+
+
+def as_candidates(call: Call, requests: list[Request]) -> list[Request]:
+    """The requests of a conclave. Tokens are rated for it, prompts only once. At temperature 0 the seeds are fixed too,
+    so that the same question has the same answer."""
+    assert call.conclave is not None
+    size, top = call.conclave.size, 0 if call.conclave.margin is None else 2
+    is_seedless = call.sampling.temperature <= 0 and call.sampling.seed is None
+    candidates = []
+    for index, request in enumerate(requests):
+        choice = index % size
+        sampling = seeded(evolve(call.sampling, seed=0), choice) if is_seedless else request.sampling
+        candidates.append(
+            evolve(
+                request,
+                sampling=candidate_sampling(sampling, choice),
+                logprobs=max(call.logprobs or 0, top),
+                prompt_logprobs=call.prompt_logprobs and not choice,
+            )
+        )
+    return candidates
+
+
+def _failed(error: RequestError) -> Finish:
+    return Finish(reason=None, usage=Usage(prompt_tokens=0, cached_tokens=0, completion_tokens=0), error=error)
