@@ -132,6 +132,21 @@ class MemoryConfig:
         True, Flag(), "Give a fixed answer (temperature 0, or a seed) again when the very same request comes back."
     )
     answers_mb: int = setting(256, Whole(1, 1_073_741_824), "Room for these answers; the oldest go first (MiB).")
+    archive: bool = setting(
+        True, Flag(), "Keep the tokens of what was generated: a text that comes again is drafted from them, and faster."
+    )
+    archive_mb: int = setting(
+        256, Whole(1, 1_073_741_824), "Room for them, 16 bytes each; the oldest texts go first (MiB)."
+    )
+
+
+@frozen(kw_only=True)
+class SpeculationConfig:
+    """Guessing what comes next, and verifying the guesses in one step. Never changes a text."""
+
+    enabled: bool = setting(
+        True, Flag(), "Verify guesses from the prompt, from past answers and from forms, where measured steps say it pays."
+    )
 
 
 @frozen(kw_only=True)
@@ -154,6 +169,9 @@ class SamplingConfig:
         0.0, Number(-2, 2), "Taken from the logit of a token that was used at all; 0 = off."
     )
     frequency_penalty: float = setting(0.0, Number(-2, 2), "Taken from it for each time it was used; 0 = off.")
+    infill_temperature: float = setting(
+        0.0, Number(0, 2), "The temperature of /infill, which editors send without one."
+    )
     max_tokens: int = setting(
         0, Whole(0, 16_777_216), "Length of an answer when the request names none; 0 = up to the end of the context."
     )
@@ -204,6 +222,7 @@ class Config:
     engine: EngineConfig = field(default=Factory(EngineConfig))
     scheduler: SchedulerConfig = field(default=Factory(SchedulerConfig))
     memory: MemoryConfig = field(default=Factory(MemoryConfig))
+    speculation: SpeculationConfig = field(default=Factory(SpeculationConfig))
     sampling: SamplingConfig = field(default=Factory(SamplingConfig))
     server: ServerConfig = field(default=Factory(ServerConfig))
     log: LogConfig = field(default=Factory(LogConfig))

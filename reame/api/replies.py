@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
 
-from reame.api.logprobs import CompletionLogprobs, chat_logprobs
+from reame.api.logprobs import CompletionLogprobs, aligned, chat_logprobs
+from reame.core.draft import DraftCount
 from reame.core.events import Delta, Finish
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Tally:
     least_cached: dict[int, Usage] = field(factory=dict)
     timings: list[Timings] = field(factory=list)
     num_stored: int = 0
+    drafts: DraftCount = field(factory=DraftCount)
 
     def add(self, index: int, finish: Finish) -> None:
         self.completion_tokens += finish.usage.completion_tokens
@@ -53,6 +55,7 @@ class Tally:
         self.least_cached[prompt] = min(own, self.least_cached.get(prompt, own), key=lambda u: u.cached_tokens)
         self.timings.append(finish.timings)
         self.num_stored += finish.stored
+        self.drafts.add(finish.drafts.proposed, finish.drafts.accepted, finish.drafts.seconds)
 
     def usage(self, prompt_tokens: int) -> dict[str, Any]:
         return {
@@ -72,6 +75,9 @@ class Tally:
             "disk_tokens": disk,
             "computed_tokens": prompt_tokens - cached,
             "stored_answers": self.num_stored,
+            "drafted_tokens": self.drafts.proposed,
+            "accepted_tokens": self.drafts.accepted,
+            "draft_saved_ms": round(1e3 * self.drafts.seconds, 1),
             **stages,
         }
 
@@ -82,6 +88,7 @@ _STAGES = ("queued_ms", "prefill_ms", "decode_ms", "saved_ms")
 @define
 class _Choice:
     texts: list[str] = field(factory=list)
+    prompt: tuple[TokenLogprob, ...] = ()
     logprobs: list[TokenLogprob] = field(factory=list)
     reason: str | None = None
 
@@ -99,6 +106,7 @@ class Reply:
         choice = self._choices.setdefault(index, _Choice())
         if isinstance(event, Delta):
             choice.texts.append(event.text)
+            choice.prompt += event.prompt_logprobs
             choice.logprobs.extend(event.logprobs)
         elif event.error is not None:
             raise event.error
@@ -124,8 +132,7 @@ class Reply:
 
     def _text(self, index: int, choice: _Choice) -> dict[str, Any]:
         echo = self._wanted.echo[index // self._wanted.call.n] if self._wanted.echo else ""
-        wanted = self._wanted.call.logprobs is not None
-        return {
-            "text": echo + "".join(choice.texts),
-            "logprobs": CompletionLogprobs().take(choice.logprobs) if wanted else None,
-        }
+        told = None
+        if self._wanted.call.logprobs is not None:
+            told = CompletionLogprobs().take([*aligned(choice.prompt, echo), *choice.logprobs])
+        return {"text": echo + "".join(choice.texts), "logprobs": told}

@@ -21,9 +21,12 @@ from reame.engine.llama import LlamaEngine
 from reame.engine.step import StepRunner
 from reame.engine.thread import decode_thread
 from reame.errors import ModelError, RequestError
+from reame.runtime.archiving import open_archive
 from reame.runtime.decode import DecodeLoop
+from reame.runtime.drafting import new_drafter, outlook
 from reame.runtime.model import new_scheduler, options_for, served_model, try_out
 from reame.runtime.notify import Supervisor
+from reame.runtime.profile import profile_for, seed
 from reame.runtime.recall import open_memory
 from reame.runtime.reload import has_terminal
 from reame.runtime.watchdog import watch
@@ -42,8 +45,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WARM_ROWS = (64, 1)
+WARM_ROWS = (64, 1, 4, 16, 8, 2, 32, 3, 6, 12)
 """Rows of the steps before the first request: they touch the weights, and are the first entries of T(rows)."""
+LEAST_WARM = 2
+"""These are computed in any case, the others while they have not taken `WARM_SECONDS`."""
+WARM_SECONDS = 1.5
 
 
 LAST_WRITES_S = 60.0
@@ -96,6 +102,7 @@ class Daemon:
         self._supervisor = supervisor or Supervisor({})
         self._stopping = trio.Event()
         self._loop: DecodeLoop | None = None
+        self._seed: Callable[[StepCost], None] = lambda cost: None
 
     async def run(self) -> None:
         """Raises ModelError (in a group) when the model does not load or run here."""
@@ -123,7 +130,8 @@ class Daemon:
         """None when a signal came first."""
         started = time.monotonic()
         try:
-            options = options_for(self._config)
+            profile = await trio.to_thread.run_sync(partial(profile_for, self._path), abandon_on_cancel=True)
+            options = options_for(self._config, profile)
             options = await trio.to_thread.run_sync(
                 partial(try_out, self._config, self._path, options, go_on=lambda: not self._stopping.is_set()),
                 abandon_on_cancel=True,
@@ -135,6 +143,7 @@ class Daemon:
                 return None
             raise
         log.info("model loaded in %.1f s", time.monotonic() - started)
+        self._seed = partial(seed, profile=profile, options=options)
         return engine, memory
 
     def _progress(self, share: float) -> bool:
@@ -144,11 +153,20 @@ class Daemon:
 
     async def _serve(self, thread: Caller, engine: Engine, memory: Memory) -> None:
         scheduler = new_scheduler(self._config, engine, memory.block_tokens)
+        self._seed(scheduler.cost)
         self._metrics.watch(memory)
         await thread.call(partial(_warm_up, engine, scheduler.cost))
-        runner = StepRunner(engine)
+        model = await trio.to_thread.run_sync(
+            served_model, self._config, self._path, self._intake.model_id, engine
+        )
+        assert model.constraints is not None
+        memory.archive = await trio.to_thread.run_sync(
+            open_archive, self._config, engine.vocabulary, engine.info.vocab_size
+        )
+        drafter = new_drafter(self._config, engine.vocabulary, memory.archive)
+        log.info("%s", outlook(scheduler.cost) if drafter else "speculation off: speculation.enabled is false")
+        runner = StepRunner(engine, drafter, model.constraints.matcher)
         loop = DecodeLoop(scheduler, runner, thread, self._intake.jobs, memory, self._metrics, run_ahead=RUN_AHEAD)
-        model = served_model(self._config, self._path, self._intake.model_id, engine)
         gc.collect()
         gc.freeze()  # what is loaded stays, and a full collection that looks at it again takes tens of milliseconds
         if not self._stopping.is_set():
@@ -161,6 +179,7 @@ class Daemon:
             await loop.run()
             memory.close()
         await thread.call(runner.close)
+        model.constraints.close()
 
     async def _watch(self, signals: AsyncIterator[int], nursery: trio.Nursery) -> None:
         async for number in signals:
@@ -192,7 +211,10 @@ class Daemon:
 
 
 def _warm_up(engine: Engine, cost: StepCost) -> None:
-    for count in WARM_ROWS:
+    begun = time.perf_counter()
+    for number, count in enumerate(WARM_ROWS):
+        if number >= LEAST_WARM and time.perf_counter() - begun > WARM_SECONDS:
+            break
         rows = [Row(i % engine.info.vocab_size, i, 0, i == count - 1) for i in range(min(count, engine.max_rows))]
         started = time.perf_counter()
         engine.decode(rows)

@@ -10,12 +10,12 @@ import logging
 from collections import deque
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 from attrs import frozen
 
-from reame.core.events import Event, Finish
+from reame.core.events import Event, Finish, Usage
 from reame.runtime.run_ahead import News, RunAhead
 
 if TYPE_CHECKING:
@@ -35,6 +35,16 @@ REPLY_EVENTS = 1024
 log = logging.getLogger(__name__)
 
 
+class Reply(Protocol):
+    """Where a job's events go: a memory channel's sender, or what does for one."""
+
+    def send_nowait(self, value: tuple[int, Event], /) -> None: ...
+
+    def statistics(self) -> trio.MemoryChannelStatistics: ...
+
+    def close(self) -> None: ...
+
+
 @frozen
 class Job:
     """A request, and where its events go: (index of the choice, event). The client is gone when nobody receives.
@@ -44,7 +54,7 @@ class Job:
 
     request: Request
     index: int
-    reply: trio.MemorySendChannel[tuple[int, Event]]
+    reply: Reply
     num_on_disk: int = 0
 
 
@@ -142,6 +152,10 @@ class DecodeLoop:
             self._count(news.result)
             self._send(news.events)
 
+    def usage(self, request: Request) -> Usage | None:
+        """What the request took so far; None when it is not in the loop. Also while the scheduler is lent."""
+        return next((sequence.usage() for sequence in self._live if sequence.request is request), None)
+
     def nudge(self) -> None:
         """Somebody left: look who before the next step."""
         self._is_nudged = True
@@ -222,6 +236,7 @@ class DecodeLoop:
             else:
                 if isinstance(event, Finish):
                     self._forget(sequence)
+                    self._memory.remember(sequence.tokens[len(sequence.request.prompt) :], sequence.request.namespace)
 
     def _forget(self, sequence: Sequence) -> None:
         self._live.pop(sequence).reply.close()

@@ -1,7 +1,8 @@
 """The way in: is there room, is the model ready, what tokens is this; then the decode loop has it.
 
 Owner of the daemon's status and of the count of open sequences. Bound: `engine.slots + scheduler.queue` sequences; the
-next one gets 429 at once. Prompts to be warmed are let in only while less than half of that is taken.
+next one gets 429 at once. Prompts to be warmed and background work are let in only while less than half of that is
+taken.
 """
 
 from __future__ import annotations
@@ -16,23 +17,26 @@ from typing import TYPE_CHECKING, Literal
 import trio
 from attrs import frozen
 
+from reame.batch.width import fastest
 from reame.core.request import Call, Prompt, Request
 from reame.errors import RequestError
+from reame.runtime.conclave import Deliberation, as_candidates
 from reame.runtime.decode import REPLY_EVENTS, Job
 from reame.runtime.memory import Pin
-from reame.runtime.prompts import ServedModel, check_length, check_tokens, seeded, tokenise
-from reame.runtime.replies import Replies, told_again
+from reame.runtime.prompts import Prepared, ServedModel, check_length, check_tokens, num_characters, prepare, seeded
+from reame.runtime.replies import Replies
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from reame.config import Config
+    from reame.constraint.compiler import Grammar
     from reame.core.events import Event
     from reame.runtime.decode import DecodeLoop
     from reame.runtime.memory import Memory
     from reame.runtime.metrics import Metrics
 
-Status = Literal["loading", "ready", "draining", "failed"]
+Status = Literal["loading", "ready", "stalled", "draining", "failed"]
 
 INLINE_CHARACTERS = 4096
 """A longer text is tokenised in an I/O thread: the event loop may not stand still for more than a millisecond."""
@@ -42,12 +46,14 @@ log = logging.getLogger(__name__)
 
 @frozen(kw_only=True)
 class Health:
-    """A glance at the daemon; `oldest_wait_s` is how long the first in the queue has waited."""
+    """A glance at the daemon; `oldest_wait_s` is how long the first in the queue has waited, `slots_background`
+    see `Intake.background_width`."""
 
     status: Status
     detail: str
     slots_total: int
     slots_busy: int
+    slots_background: int
     queue_depth: int
     oldest_wait_s: float
 
@@ -69,6 +75,7 @@ class Intake:
         self._num_open = 0
         self._send, self.jobs = trio.open_memory_channel[Job](self._capacity)
         self._io = trio.CapacityLimiter(2)
+        self._compiling = trio.CapacityLimiter(1)
         self._ready = trio.Event()
 
     def opened(self, model: ServedModel, loop: DecodeLoop, memory: Memory) -> None:
@@ -94,14 +101,24 @@ class Intake:
 
     def health(self) -> Health:
         running, waiting = (self._loop.scheduler.running, self._loop.scheduler.waiting()) if self._loop else ([], [])
+        status, detail = self.status, self.detail
+        stalled_s = self._loop.stalled_s() if self._loop else 0.0
+        if stalled_s > self._config.scheduler.stall_s:
+            status, detail = "stalled", f"work waits, and the engine has not finished a step for {stalled_s:.0f} s"
         return Health(
-            status=self.status,
-            detail=self.detail,
+            status=status,
+            detail=detail,
             slots_total=self._config.engine.slots,
             slots_busy=len(running),
+            slots_background=self.background_width(),
             queue_depth=len(waiting) + self.jobs.statistics().current_buffer_used,
             oldest_wait_s=max((trio.current_time() - s.arrived for s in waiting), default=0.0),
         )
+
+    def background_width(self) -> int:
+        """How many requests at once are computed fastest when nobody else is there, by what steps took lately."""
+        slots = self._config.engine.slots
+        return fastest(self._loop.scheduler.cost.seconds, slots) if self._loop else slots
 
     @asynccontextmanager
     async def open(self, call: Call, *, key: str, namespace: str) -> AsyncIterator[Replies]:
@@ -116,16 +133,22 @@ class Intake:
         send, receive = trio.open_memory_channel(REPLY_EVENTS * num_choices)
         replies = None
         try:
-            with send, self._counted():
-                prompts = [await self._tokenise(model, prompt) for prompt in call.prompts]
-                requests = self._requests(model, call, prompts, key=key, namespace=namespace)
-                made = Replies(call, requests, receive)
-                new = await self._recall(call, requests, made, send)
+            with self._counted():
+                prompts = [await self._prepare(model, prompt, call) for prompt in call.prompts]
+                grammar = await self._compile(model, call)  # held to the end: the decode thread wants it at once
+                requests = self._requests(model, call, prompts, grammar, key=key, namespace=namespace)
+                made = self._replies(call, requests, receive, send)
+                await self._prepare_archive(namespace)
+                made.is_cut = any(prepared.is_cut for prepared in prompts)
+                new = await self._recall(call, made)
                 on_disk = {prompt: await self._num_on_disk(prompt, namespace) for prompt in {r.prompt for _, r in new}}
-                self._hand_over([Job(r, index, send.clone(), on_disk[r.prompt]) for index, r in new])
+                self._hand_over([Job(r, index, made.reply(index, send), on_disk[r.prompt]) for index, r in new])
+                if not made.grows:
+                    send.close()
                 replies = made
             yield replies
         finally:
+            send.close()
             receive.close()
             if self._loop is not None:
                 self._loop.nudge()
@@ -150,6 +173,19 @@ class Intake:
         await self._memory.pin(Pin(tokens, self._own(namespace), until))
         return True
 
+    @property
+    def keeps_texts(self) -> bool:
+        """What `keep_text` is given is kept."""
+        return self._memory is not None and self._memory.keeps_texts
+
+    def keep_text(self, name: str, text: str, *, namespace: str) -> None:
+        """Keep it beside the old answers, for whoever asks with the same key."""
+        if self._memory is not None:
+            self._memory.keep_text(name, text, namespace=self._own(namespace))
+
+    async def text(self, name: str, *, namespace: str) -> str | None:
+        return None if self._memory is None else await self._memory.text(name, namespace=self._own(namespace))
+
     def _own(self, namespace: str) -> str:
         """The namespace whose memory is used: with `memory.share` all, there is one for everybody."""
         return "" if self._config.memory.share == "all" else namespace
@@ -162,39 +198,54 @@ class Intake:
         return self.model
 
     def _take_room(self, call: Call) -> int:
-        """The places taken. What is only warmed fills half of them at most, so that it never turns others away."""
-        number = len(call.prompts) * call.n
-        room = max(1, self._capacity // 2) if call.warm else self._capacity
+        """The places taken. What gives way fills half of them at most, so that it never turns others away."""
+        number = len(call.prompts) * call.width
+        gives_way = call.warm or call.background
+        room = max(1, self._capacity // 2) if gives_way else self._capacity
         if number > room:
-            half = "half of " if call.warm else ""
+            half = "half of " if gives_way else ""
             raise RequestError(
                 f"{number} {'prompts' if call.warm else 'choices'} in one request; this server takes {room} ({half}"
                 "engine.slots + scheduler.queue) at once",
-                param="prompt" if call.warm else "n",
+                param="prompt" if call.warm else "best_of" if call.conclave else "n",
             )
         if self._num_open + number > room:
             raise self._full()
         self._num_open += number
         return number
 
-    async def _recall(
-        self, call: Call, requests: list[Request], replies: Replies, reply: trio.MemorySendChannel[tuple[int, Event]]
-    ) -> list[tuple[int, Request]]:
-        """Give old answers to the requests that have one. The others, with their indices, remain to be computed; what
-        comes of them is kept."""
+    def _replies(
+        self,
+        call: Call,
+        requests: list[Request],
+        events: trio.MemoryReceiveChannel[tuple[int, Event]],
+        send: trio.MemorySendChannel[tuple[int, Event]],
+    ) -> Replies:
+        if call.conclave is None:
+            return Replies(call, requests, events)
+        assert self._loop is not None
+
+        def launch(requests: list[tuple[int, Request]]) -> None:
+            self._hand_over([Job(request, index, made.reply(index, send)) for index, request in requests])
+
+        made = Deliberation(call, as_candidates(call, requests), events, loop=self._loop, launch=launch)
+        return made
+
+    async def _recall(self, call: Call, replies: Replies) -> list[tuple[int, Request]]:
+        """Give old answers to the requests that have one. For the others, which are kept, comes back what is to be
+        computed, with its index."""
         memory, remaining = self._memory, []
         assert memory is not None
         wanted, seed_given = call.answers and not call.warm, call.sampling.seed is not None
-        for index, request in enumerate(requests):
+        for index, request in replies.asked():
             key = memory.answer_key(request, seed_given=seed_given) if wanted else None
             answer = await memory.answer(key) if key else None
             if answer is not None:
-                for event in told_again(answer):
-                    reply.send_nowait((index, event))
+                replies.tell_again(index, answer)
                 continue
             if key is not None:
                 replies.keep_answer(index, partial(memory.keep_answer, key, namespace=request.namespace))
-            remaining.append((index, request))
+            remaining += replies.openings(index)
         return remaining
 
     def _hand_over(self, jobs: list[Job]) -> None:
@@ -208,16 +259,34 @@ class Intake:
     def _full(self) -> RequestError:
         return RequestError("the queue is full; try again in a moment", status=429, code="queue_full", retry_after=2)
 
-    async def _tokenise(self, model: ServedModel, prompt: Prompt) -> tuple[int, ...]:
-        if isinstance(prompt, tuple):
-            return prompt
-        size = len(prompt) if isinstance(prompt, str) else sum(len(str(m.get("content"))) for m in prompt.messages)
-        function = partial(tokenise, model, prompt)
-        if size <= INLINE_CHARACTERS:
+    async def _prepare(self, model: ServedModel, prompt: Prompt, call: Call) -> Prepared:
+        function = partial(prepare, model, prompt, call)
+        if num_characters(prompt) <= INLINE_CHARACTERS:
             return function()
-        tokens = await trio.to_thread.run_sync(function, limiter=self._io)
+        prepared = await trio.to_thread.run_sync(function, limiter=self._io)
         await trio.lowlevel.checkpoint_if_cancelled()  # the client may have left meanwhile
-        return tokens
+        return prepared
+
+    async def _compile(self, model: ServedModel, call: Call) -> Grammar | None:
+        """What the call's answers must be, or None. Raises RequestError (400) for what cannot be held to."""
+        if call.constraint is None or call.warm:
+            return None
+        assert model.constraints is not None
+        grammar = model.constraints.known(call.constraint)
+        if grammar is not None:
+            return grammar
+        try:
+            compiled = partial(model.constraints.compile, call.constraint)
+            grammar = await trio.to_thread.run_sync(compiled, limiter=self._compiling)
+        except RequestError as error:
+            error.param = ".".join(filter(None, (call.constraint_field, error.param)))
+            raise
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return grammar
+
+    async def _prepare_archive(self, namespace: str) -> None:
+        if self._memory is not None:
+            await self._memory.prepare_archive(namespace)
 
     async def _num_on_disk(self, prompt: tuple[int, ...], namespace: str) -> int:
         """Asked only for what no live cells have."""
@@ -228,27 +297,39 @@ class Intake:
         return await self._memory.num_on_disk(prompt, namespace) if size and len(prompt) - live > size else 0
 
     def _requests(
-        self, model: ServedModel, call: Call, prompts: list[tuple[int, ...]], *, key: str, namespace: str
+        self, model: ServedModel, call: Call, prompts: list[Prepared], grammar: Grammar | None, *, key: str,
+        namespace: str,
     ) -> list[Request]:
         name = secrets.token_hex(12)
-        limit = 0 if call.warm else call.max_tokens or self._config.sampling.max_tokens or model.context
-        timeout = min(call.timeout or float("inf"), self._config.scheduler.request_timeout_s)
+        default = self._config.sampling.max_tokens or model.context
+        limit = 0 if call.warm else default if call.max_tokens is None else call.max_tokens
+        timeout = call.timeout or float("inf")
+        if not call.background:
+            timeout = min(timeout, self._config.scheduler.request_timeout_s)
+        forced = grammar.matcher().forced() if grammar else ()
         requests: list[Request] = []
-        for number, prompt in enumerate(prompts):
+        for number, prepared in enumerate(prompts):
+            prompt = prepared.tokens
             check_length(prompt, model.context, call.prompts[number])
             check_tokens(prompt, model.info.vocab_size)
-            for choice in range(call.n):
+            most = min(limit + prepared.num_healed if limit else 0, model.context - len(prompt))
+            for choice in range(call.width):
                 requests.append(
                     Request(
                         id=f"{name}-{len(requests)}",
                         prompt=prompt,
-                        max_tokens=min(limit, model.context - len(prompt)),
+                        max_tokens=most,
+                        constraint=call.constraint if most else None,
+                        forced=forced[: max(0, most - 1)],
                         sampling=seeded(call.sampling, choice),
                         stop=call.stop,
                         logprobs=call.logprobs,
                         key=key,
                         namespace=namespace,
-                        background=call.warm,
+                        background=call.warm or call.background,
+                        prompt_logprobs=call.prompt_logprobs,
+                        healed=prepared.healed if limit else b"",
+                        generation_s=call.generation_s,
                         deadline=trio.current_time() + timeout,
                     )
                 )

@@ -6,6 +6,7 @@ the disk; what comes on top is dropped and counted.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections import deque
 from functools import partial
@@ -16,14 +17,16 @@ from attrs import frozen
 
 from reame.core.answer_key import answer_key, is_fixed
 from reame.core.blocks import Block, block_keys, root_key
+from reame.core.events import Delta, Usage
+from reame.memory.answer_format import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from reame.core.batch import Load, Saved
     from reame.core.request import Request
-    from reame.memory.answer_format import Answer
     from reame.memory.answers import AnswerStats, AnswerStore
+    from reame.memory.archive import Archive
     from reame.memory.block_counts import BlockStats
     from reame.memory.block_store import BlockStore
 
@@ -48,7 +51,8 @@ class Pin:
 
 
 class Memory:
-    """The disk side of one served model. Without a `store` no blocks are kept, without `answers` no answers."""
+    """The disk side of one served model. Without a `store` no blocks are kept, without `answers` no answers, without
+    an `archive` (set once the tokenizer is known) no generations."""
 
     def __init__(
         self,
@@ -71,6 +75,9 @@ class Memory:
         self._pins: deque[Pin] = deque(maxlen=MOST_PINS)
         self._pending: deque[tuple[int, Callable[[], object]]] = deque()
         self._num_pending_bytes = 0
+        self._unwritten: dict[bytes, str] = {}
+        self.archive: Archive | None = None
+        self._prepared: set[str] = set()
         self._news = trio.Event()
         self._closed = False
 
@@ -126,6 +133,51 @@ class Memory:
             size = sum(len(delta.text) for delta in answer.deltas)
             self._put_off(size, partial(self._answers.put, key, answer, namespace=namespace))
 
+    @property
+    def keeps_texts(self) -> bool:
+        """`keep_text` does something: there is a store of old answers, which has the texts too."""
+        return self._answers is not None
+
+    def keep_text(self, name: str, text: str, *, namespace: str) -> None:
+        """Write a text of the API's own under this name, soon; `text` finds it at once."""
+        answers, key = self._answers, self._text_key(name, namespace)
+        if answers is None:
+            return
+        usage = Usage(prompt_tokens=0, cached_tokens=0, completion_tokens=0)
+        answer = Answer(deltas=(Delta(text=text),), reason="stop", usage=usage)
+
+        def write() -> None:
+            answers.put(key, answer, namespace=namespace)
+            self._unwritten.pop(key, None)
+
+        if self._put_off(len(text), write):
+            self._unwritten[key] = text
+
+    async def text(self, name: str, *, namespace: str) -> str | None:
+        """What was kept under this name in this namespace, by whichever process."""
+        key = self._text_key(name, namespace)
+        if key in self._unwritten:
+            return self._unwritten[key]
+        answer = await self.answer(key)
+        return None if answer is None else "".join(delta.text for delta in answer.deltas)
+
+    def _text_key(self, name: str, namespace: str) -> bytes:
+        """Not bound to the model: a conversation may go on with another one."""
+        words = f"{namespace}\0{name}".encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(words, digest_size=32, person=b"reame.text", key=self._salt[:64]).digest()
+
+    async def prepare_archive(self, namespace: str) -> None:
+        """Before the first sequence of this namespace: so that what was generated before the start is found."""
+        if self.archive is not None and namespace not in self._prepared:
+            self._prepared.add(namespace)
+            await self._try(partial(self.archive.prepare, namespace=namespace), None)
+
+    def remember(self, tokens: Sequence[int], namespace: str) -> None:
+        """Archive a finished generation, before anything else that waits to be written."""
+        if self.archive is not None and tokens:
+            job = partial(self.archive.append, list(tokens), namespace=namespace)
+            self._put_off(8 * len(tokens), job, first=True)
+
     async def pin(self, pin: Pin) -> None:
         """Keep the blocks of these tokens, those that are there and those to come, until then."""
         self._pins.append(pin)
@@ -138,10 +190,11 @@ class Memory:
         ends = [p.until for p in pins if p.namespace == namespace and p.tokens[: len(tokens)] == tokens]
         return max(ends, default=None)
 
-    def _put_off(self, size: int, job: Callable[[], object]) -> bool:
+    def _put_off(self, size: int, job: Callable[[], object], *, first: bool = False) -> bool:
         if self._num_pending_bytes + size > MAX_PENDING:
             return False
-        self._pending.append((size, job))
+        put = self._pending.appendleft if first else self._pending.append
+        put((size, job))
         self._num_pending_bytes += size
         self._news.set()
         return True
@@ -167,6 +220,8 @@ class Memory:
             self._num_pending_bytes -= size
         if self._answers is not None:
             self._answers.close()
+        if self.archive is not None:
+            await self._try(self.archive.close, None)
 
     def close(self) -> None:
         """Nothing more will be kept: `run` ends when all is written."""

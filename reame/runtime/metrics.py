@@ -84,6 +84,15 @@ class SchedulerCollector(Collector):
         rows, drawn = scheduler.num_rows, scheduler.num_drawn
         yield CounterMetricFamily("reame_rows", "Rows computed: prompts, generated tokens, drafts.", value=rows)
         yield CounterMetricFamily("reame_generated_tokens", "Tokens drawn.", value=drawn)
+        tokens = CounterMetricFamily(
+            "reame_draft_tokens", "Drafted tokens verified, by source and outcome.", labels=["source", "event"]
+        )
+        saved = CounterMetricFamily("reame_draft_saved_seconds", "What drafts saved, by source.", labels=["source"])
+        for source, count in dict(scheduler.drafts).items():
+            tokens.add_metric([source, "accepted"], count.accepted)
+            tokens.add_metric([source, "rejected"], count.proposed - count.accepted)
+            saved.add_metric([source], count.seconds)
+        yield from (tokens, saved)
         preempted = scheduler.admission.num_preempted
         yield CounterMetricFamily("reame_preemptions", "Sequences put back for want of cells.", value=preempted)
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import hashlib
 import secrets
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
+from reame.core.fim import Infill, Layout, lay_out, read_marks
 from reame.core.request import Chat, Prompt, Sampling
 from reame.errors import RequestError
 
 if TYPE_CHECKING:
+    from reame.constraint.compiler import ConstraintCompiler
     from reame.core.chat import ChatTemplate
+    from reame.core.healing import Pieces
+    from reame.core.request import Call
     from reame.engine.base import ModelInfo, Vocabulary
 
 
@@ -27,6 +32,86 @@ class ServedModel:
     fingerprint: str
     vocabulary: Vocabulary
     template: ChatTemplate | None
+    pieces: Pieces | None = None
+    """For token healing; None: there is none."""
+    constraints: ConstraintCompiler | None = None
+    """None: answers cannot be constrained."""
+
+
+@frozen(kw_only=True)
+class Prepared:
+    """A prompt's tokens. `healed`: what the last `num_healed` ones spelled, which were taken back. `is_cut`: some of
+    what was to stand around a gap did not fit."""
+
+    tokens: tuple[int, ...]
+    healed: bytes = b""
+    num_healed: int = 0
+    is_cut: bool = False
+
+
+def prepare(model: ServedModel, prompt: Prompt, call: Call) -> Prepared:
+    """Any prompt to tokens, and back to where its last word begins if that is wanted. Token ids stay as they are.
+
+    A text in the model's own form for filling in the middle is read as the gap that it means, unless `call.heal` is
+    False. Answers with logprobs, or under a constraint, begin where the prompt ends.
+    """
+    if isinstance(prompt, tuple):
+        return Prepared(tokens=prompt)
+    if isinstance(prompt, str) and call.heal is not False and not call.prompt_logprobs:
+        prompt = _as_infill(prompt, model)
+    heal = call.logprobs is None and call.constraint is None
+    if isinstance(prompt, Infill):
+        layout = _lay_out(model, prompt, call)
+        return _heal(model, layout, heal=heal and call.heal is not False)
+    tokens = tokenise(model, prompt)
+    return _heal(model, Layout(tokens, len(tokens) - 1), heal=heal and bool(call.heal))
+
+
+def num_characters(prompt: Prompt) -> int:
+    """How much there is to be cut into tokens."""
+    match prompt:
+        case str():
+            return len(prompt)
+        case Infill():
+            return len(prompt.prefix) + len(prompt.suffix) + sum(len(text) for _, text in prompt.extra)
+        case Chat():
+            return sum(len(str(message.get("content"))) for message in prompt.messages)
+    return 0
+
+
+def _as_infill(text: str, model: ServedModel) -> str | Infill:
+    marks = read_marks(text, model.info.fim) if model.info.fim else None
+    if marks is None:
+        return text
+    before, prefix, suffix = marks
+    return Infill(prefix=prefix, suffix=suffix, before=before, parse_special=True)
+
+
+def _lay_out(model: ServedModel, infill: Infill, call: Call) -> Layout:
+    info = model.info
+    if info.fim is None:
+        raise RequestError(
+            "this model was not trained to fill in the middle (it has no tokens for that); serve one that was, such as"
+            " qwen2.5-coder-1.5b, or leave the suffix out",
+            param="input_suffix" if infill.cut else "suffix",
+            code="no_fill_in_the_middle",
+        )
+    has_bos = not info.adds_bos or info.bos_token is None or infill.before.startswith(info.bos_text or "\0")
+    return lay_out(
+        infill,
+        info.fim,
+        partial(model.vocabulary.tokenize, add_special=False),
+        room=model.context - min(call.max_tokens or model.context, model.context // 4) - 1,
+        first=() if has_bos or info.bos_token is None else (info.bos_token,),
+    )
+
+
+def _heal(model: ServedModel, layout: Layout, *, heal: bool) -> Prepared:
+    number, text = 0, b""
+    if heal and model.pieces is not None and layout.typed > 0:
+        number, text = model.pieces.take_back(layout.tokens[-layout.typed :])
+    tokens = layout.tokens[: len(layout.tokens) - number]
+    return Prepared(tokens=tokens, healed=text, num_healed=number, is_cut=layout.is_cut)
 
 
 def tokenise(model: ServedModel, prompt: str | Chat) -> tuple[int, ...]:

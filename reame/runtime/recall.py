@@ -39,7 +39,7 @@ def open_memory(config: Config, path: Path, options: LlamaOptions) -> Memory:
         return forgetful()
     directory = memory_dir(config)
     try:
-        salt = _salt(directory)
+        salt = memory_salt(directory)
         name = _fingerprint(path, options)
     except OSError as error:
         log.warning("nothing is kept on disk: %s: %s (set memory.path)", error.filename or directory, error.strerror)
@@ -71,7 +71,7 @@ def _fingerprint(path: Path, options: LlamaOptions) -> bytes:
     return fingerprint(model_digest(split_parts(path), cache_dir()), facts)
 
 
-def _salt(directory: Path) -> bytes:
+def memory_salt(directory: Path) -> bytes:
     """Random bytes of this directory's own, so that the names of blocks tell nobody what is in them."""
     file = directory / "salt"
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from typing import TYPE_CHECKING
 
 import trio
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from reame.core.request import Call, Request
+    from reame.runtime.decode import Reply
     from reame.runtime.metrics import Metrics
 
 log = logging.getLogger("reame.requests")
@@ -27,6 +29,9 @@ class Replies:
     Choices are numbered prompt-major. `cached_tokens` of a Finish are the choice's own.
     """
 
+    grows = False
+    """More requests may follow those that there are at the beginning."""
+
     def __init__(
         self, call: Call, requests: list[Request], events: trio.MemoryReceiveChannel[tuple[int, Event]]
     ) -> None:
@@ -34,12 +39,32 @@ class Replies:
         self.num_choices = len(requests)
         self.prompts = tuple(request.prompt for request in requests[:: call.n])
         self.prompt_tokens = sum(map(len, self.prompts))
+        self.is_cut = False
+        """Some of what was to stand around a gap did not fit into the context."""
         self._requests = requests
         self._n = call.n
         self._max_tokens = call.max_tokens
         self._events = events
+        self._told: deque[tuple[int, Event]] = deque()
+        """What comes before anything else from the channel."""
         self._finishes: dict[int, Finish] = {}
         self._keepers: dict[int, tuple[Callable[[Answer], None], list[Delta]]] = {}
+
+    def asked(self) -> list[tuple[int, Request]]:
+        """Index and name of each answer: what an old one is looked up by."""
+        return list(enumerate(self._requests))
+
+    def openings(self, index: int) -> list[tuple[int, Request]]:
+        """What is to be computed for an answer, with the indices of its events in the channel."""
+        return [(index, self._requests[index])]
+
+    def reply(self, index: int, send: trio.MemorySendChannel[tuple[int, Event]]) -> Reply:
+        """Where the events of `index` go, as long as they are wanted."""
+        return send.clone()
+
+    def tell_again(self, index: int, answer: Answer) -> None:
+        """An old answer instead of a new one."""
+        self._told += [self._noted(index, event) for event in told_again(answer)]
 
     def keep_answer(self, index: int, keep: Callable[[Answer], None]) -> None:
         """Gather the answer of a choice, and pass it on when it has come to its own end."""
@@ -49,6 +74,8 @@ class Replies:
         return self
 
     async def __anext__(self) -> tuple[int, Event]:
+        if self._told:
+            return self._told.popleft()
         if len(self._finishes) == self.num_choices:
             raise StopAsyncIteration
         async for index, event in self._events:
@@ -57,6 +84,8 @@ class Replies:
 
     def ready(self) -> tuple[int, Event] | None:
         """The next event if it is there already; None does not mean the end."""
+        if self._told:
+            return self._told.popleft()
         try:
             return self._noted(*self._events.receive_nowait())
         except (trio.WouldBlock, trio.EndOfChannel):
@@ -74,7 +103,7 @@ class Replies:
         if isinstance(event, Delta):
             deltas.append(event)
         elif event.reason == "stop" or (event.reason == "length" and self._is_asked_length(event.usage)):
-            keep(Answer(deltas=tuple(deltas), reason=event.reason, usage=event.usage))
+            keep(Answer(deltas=tuple(deltas), reason=event.reason, usage=event.usage, verdict=event.verdict))
 
     def _is_asked_length(self, usage: Usage) -> bool:
         """It ended where the client wanted, not where the server's limits cut it."""
@@ -131,4 +160,4 @@ def told_again(answer: Answer) -> Iterator[Event]:
         cached_tokens=answer.usage.prompt_tokens,
         completion_tokens=answer.usage.completion_tokens,
     )
-    yield Finish(reason=answer.reason, usage=usage, stored=True)
+    yield Finish(reason=answer.reason, usage=usage, stored=True, verdict=answer.verdict)

@@ -1,0 +1,45 @@
+"""From the config to the archive of what was generated: its directory, and the tokenizer that its tokens are of."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from typing import TYPE_CHECKING
+
+from reame.memory import archive_files
+from reame.memory.archive import Archive
+from reame.runtime.recall import memory_dir, memory_salt
+
+if TYPE_CHECKING:
+    from reame.config import Config
+    from reame.engine.base import Vocabulary
+
+log = logging.getLogger(__name__)
+
+
+def open_archive(config: Config, vocabulary: Vocabulary, vocab_size: int) -> Archive | None:
+    """None when none is wanted, or none can be. Looks at every token (3 us each), so call it in a thread."""
+    if not (config.memory.enabled and config.memory.archive):
+        return None
+    directory = memory_dir(config)
+    try:
+        salt = memory_salt(directory)
+    except OSError as error:
+        log.warning("no archive: %s: %s (set memory.path)", error.filename or directory, error.strerror)
+        return None
+    return Archive(
+        directory / archive_files.NAME,
+        fingerprint=tokenizer_fingerprint(vocabulary, vocab_size),
+        vocab_size=vocab_size,
+        budget_bytes=config.memory.archive_mb << 20,
+        salt=salt,
+    )
+
+
+def tokenizer_fingerprint(vocabulary: Vocabulary, vocab_size: int) -> bytes:
+    """32 bytes that say which text each token id stands for. Models of one family have the same."""
+    hashed = hashlib.blake2b(digest_size=32, person=b"reame.tokenizer")
+    for token in range(vocab_size):
+        spelled = vocabulary.spelled(token)
+        hashed.update(len(spelled).to_bytes(4, "little") + spelled)
+    return hashed.digest()

@@ -1,0 +1,253 @@
+"""The batches of the API, run behind everybody else: of one key one after the other, of several keys at once.
+
+A batch lives on the disk (`reame.batch.shelf`): whatever ends the daemon, `run` of the next one goes on with it. Bound:
+one batch a key is under way, and of it what `BatchRun` holds.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import trio
+from attrs import define, field
+
+from reame.batch import order
+from reame.batch.account import Account
+from reame.batch.journal import Journal
+from reame.batch.plan import Plan
+from reame.batch.result import read_result, refusal, result_line
+from reame.batch.shelf import new_id
+from reame.errors import ReameError, RequestError
+from reame.runtime.batch_run import BatchRun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from reame.batch.line import Record
+    from reame.batch.result import Outcome
+    from reame.batch.shelf import Shelf, Told
+    from reame.runtime.batch_run import Solver
+
+T = TypeVar("T")
+CLEAN_S = 3600.0
+"""Between two looks for what has been kept long enough."""
+STOPPABLE = ("validating", "in_progress")
+log = logging.getLogger(__name__)
+
+
+@define
+class Running:
+    """A batch under way. `end`: the state that it comes to when it is stopped before its end."""
+
+    told: Told
+    scope: trio.CancelScope = field(factory=trio.CancelScope)
+    account: Account | None = None
+    failed_before: int = 0
+    end: str = "completed"
+
+    def now_told(self) -> Told:
+        if self.account is None:
+            return self.told
+        return self.told | {"request_counts": order.counts(self.account, self.failed_before)}
+
+
+@define
+class Share:
+    """A solver whose best number at once is shared by the batches under way."""
+
+    solver: Solver
+    running: dict[str, Running]
+
+    def width(self) -> int:
+        return max(1, self.solver.width() // max(1, len(self.running)))
+
+    async def solve(self, record: Record) -> Outcome:
+        return await self.solver.solve(record)
+
+
+class Batches:
+    """`run` is to be started once, and ends when it is cancelled. `new_solver` is given the name of an API key."""
+
+    def __init__(self, shelf: Shelf, new_solver: Callable[[str], Solver]) -> None:
+        self.shelf = shelf
+        self._new_solver = new_solver
+        self._disk = trio.CapacityLimiter(1)
+        self._waiting: dict[str, deque[str]] = {}
+        self._running: dict[str, Running] = {}
+        self._nursery: trio.Nursery | None = None
+
+    async def on_disk(self, function: Callable[..., T], *args: object) -> T:
+        """A method of the shelf, in a thread."""
+        return await trio.to_thread.run_sync(partial(function, *args), limiter=self._disk)
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            for key, name in await self.on_disk(lambda: list(self.shelf.unfinished())):
+                self._enqueue(key, name)
+            while True:
+                await self.on_disk(self.shelf.expire, time.time())
+                await trio.sleep(CLEAN_S)
+
+    async def create(self, key: str, told: Told) -> None:
+        await self.on_disk(self.shelf.add_batch, key, told)
+        self._enqueue(key, told["id"])
+
+    async def retrieve(self, key: str, name: str) -> Told:
+        told = await self.on_disk(self.shelf.batch, key, name)
+        running = self._running.get(name)
+        return running.now_told() if running else told
+
+    async def cancel(self, key: str, name: str) -> Told:
+        """Stop it, with what is done; one that is over stays as it is."""
+        told = None if name in self._running else await self.on_disk(self._mark, key, name)
+        running = self._running.get(name)
+        if running and running.told["status"] in STOPPABLE:
+            running.told, running.end = order.moved(running.told, "cancelling", time.time()), "cancelled"
+            running.scope.cancel()
+        return running.now_told() if running else told or await self.retrieve(key, name)
+
+    def _mark(self, key: str, name: str) -> Told:
+        told = self.shelf.batch(key, name)
+        if told["status"] in STOPPABLE:
+            told = order.moved(told, "cancelling", time.time())
+            self.shelf.save_batch(key, told)
+        return told
+
+    def _enqueue(self, key: str, name: str) -> None:
+        waiting = self._waiting.setdefault(key, deque())
+        waiting.append(name)
+        if len(waiting) == 1 and self._nursery is not None:
+            self._nursery.start_soon(self._work, key)
+
+    async def _work(self, key: str) -> None:
+        waiting = self._waiting[key]
+        while waiting:
+            await self._see_through(key, waiting[0])
+            waiting.popleft()
+
+    async def _see_through(self, key: str, name: str) -> None:
+        """To its end, whatever goes wrong with it: others are served on."""
+        try:
+            told = await self.on_disk(self.shelf.batch, key, name)
+        except RequestError:
+            return  # deleted from the disk by hand
+        running = self._running[name] = Running(told)
+        try:
+            await self._carry_out(key, running)
+        except ReameError as error:
+            code = error.code if isinstance(error, RequestError) and error.code else "batch_failed"
+            running.told = order.failed(running.told, code, str(error), time.time())
+        except OSError as error:
+            log.error("batch %s: its results cannot be written: %s", name, error)
+            running.told = order.failed(running.told, "disk_error", "the server cannot write its disk", time.time())
+        except Exception:
+            log.exception("batch %s failed", name)
+            running.told = order.failed(running.told, "internal_error", "the server failed; see its log", time.time())
+        running.told = running.now_told()
+        log.info("batch %s: %s, %s", name, running.told["status"], running.told["request_counts"])
+        try:
+            await self.on_disk(self.shelf.save_batch, key, running.told)
+            await self.on_disk(self.shelf.forget_journal, key, name)
+        except OSError as error:
+            log.error("batch %s: its end cannot be written: %s", name, error)
+        del self._running[name]
+
+    async def _carry_out(self, key: str, running: Running) -> None:
+        if running.told["status"] == "cancelling":
+            running.end = "cancelled"
+        source = self.shelf.data_path(key, running.told["input_file_id"])
+        plan = Plan(source, url=running.told["endpoint"])
+        try:
+            journal = Journal(self.shelf.journal_path(key, running.told["id"]))
+            try:
+                await self._compute(key, running, plan, journal)
+                await self._hand_out(key, running, plan, journal)
+            finally:
+                journal.close()
+        finally:
+            plan.close()
+
+    async def _compute(self, key: str, running: Running, plan: Plan, journal: Journal) -> None:
+        await trio.to_thread.run_sync(plan.scan, {})
+        found = await trio.to_thread.run_sync(partial(plan.resume, journal, retry=False))
+        if not found.lines:
+            raise RequestError("the input file has no lines", code="empty_file")
+        running.account = Account(found.lines, found.done, trio.current_time())
+        running.failed_before = found.failed
+        if running.end != "completed":
+            return
+        running.told = order.moved(running.told, "in_progress", time.time())
+        await self.on_disk(self.shelf.save_batch, key, running.told)
+        solver = Share(self._new_solver(key), self._running)
+        run = BatchRun(plan, journal, solver, running.account, partial(self._check_size, journal))
+        running.scope.deadline = trio.current_time() + running.told["expires_at"] - time.time()
+        fault: BaseException | None = None
+        with running.scope:
+            try:
+                await run.run()
+            except* (ReameError, OSError) as errors:
+                fault = _first(errors)
+        if fault is not None:
+            raise fault
+        if running.scope.cancelled_caught and running.end == "completed":
+            running.end = "expired"
+
+    def _check_size(self, journal: Journal) -> None:
+        if journal.size > self.shelf.room:
+            raise RequestError(
+                f"the results take more than the {self.shelf.room >> 20} MiB that a key may have (batch.room_mb): make "
+                "smaller batches",
+                code="no_room",
+            )
+
+    async def _hand_out(self, key: str, running: Running, plan: Plan, journal: Journal) -> None:
+        """Answers become one file, errors another one."""
+        told = running.told
+        if running.end == "completed":
+            told = order.moved(told, "finalizing", time.time())
+        names = {"output_file_id": new_id("file"), "error_file_id": new_id("file")}
+        running.told = told | {name: told[name] or new for name, new in names.items()}
+        await self.on_disk(self.shelf.save_batch, key, running.told)
+        made = await self.on_disk(self._split, key, running.told, plan, journal, running.end == "expired")
+        running.told = order.moved(running.told, running.end, time.time(), **made)
+
+    def _split(self, key: str, told: Told, plan: Plan, journal: Journal, is_expired: bool) -> dict[str, str | None]:
+        """The files' names; None for one that would be empty."""
+        if is_expired:
+            outcome = refusal(RequestError("the batch was not done in time", status=408, code="batch_expired"))
+            for group in plan.groups():
+                journal.append(b"".join(result_line(each.id, each.custom_id, outcome) for each in group))
+        made: dict[str, str | None] = {}
+        for name, wants_good in (("output_file_id", True), ("error_file_id", False)):
+            data = self.shelf.data_path(key, told[name])
+            made[name] = told[name] if _write_lines(data, plan, journal, wants_good=wants_good) else None
+            if made[name] is None:
+                data.unlink()
+            else:
+                kind = name.removesuffix("_file_id")
+                self.shelf.add(data, filename=f"{told['id']}_{kind}.jsonl", purpose="batch_output")
+        return made
+
+
+def _write_lines(path: Path, plan: Plan, journal: Journal, *, wants_good: bool) -> int:
+    """How many lines there are."""
+    number = 0
+    with path.open("wb") as file:
+        for _, start, size in plan.in_order(journal):
+            line = journal.read(start, size)
+            result = read_result(line)
+            if result is not None and result.is_good == wants_good:
+                file.write(line)
+                number += 1
+    return number
+
+
+def _first(errors: BaseExceptionGroup) -> BaseException:
+    inner = errors.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
