@@ -1,28 +1,32 @@
-"""The endpoints of other protocols than chat and completions: Anthropic's messages."""
+"""The endpoints of other protocols than chat and completions: Anthropic's messages, OpenAI's responses."""
 
 from __future__ import annotations
 
+import json
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 from attrs import frozen
+from quart import g
 
 from reame.api.anthropic import AnthropicVoice, anthropic_error
+from reame.api.chunks import dumps
 from reame.api.errors import error_object
+from reame.api.response_object import said
+from reame.api.responses import ResponsesVoice
 from reame.api.routes import json_response
 from reame.api.schema_anthropic import read_anthropic, read_count_tokens
+from reame.api.schema_responses import read_responses
 from reame.core.request import Chat
+from reame.errors import RequestError
 from reame.runtime.prompts import tokenise
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from quart_trio import QuartTrio
     from quart_trio.wrappers import TrioResponse as Response
 
     from reame.api.routes import Routes
-    from reame.errors import RequestError
 
 
 @frozen
@@ -34,6 +38,8 @@ class Protocols:
     def add_to(self, app: QuartTrio) -> None:
         app.add_url_rule("/messages", view_func=self.messages, methods=["POST"])
         app.add_url_rule("/messages/count_tokens", view_func=self.count_tokens, methods=["POST"])
+        app.add_url_rule("/responses", view_func=self.responses, methods=["POST"])
+        app.add_url_rule("/responses/<name>", view_func=self.response, methods=["GET"])
 
     async def messages(self) -> Response:
         asked = await self.routes.wanted(read_anthropic)
@@ -46,6 +52,33 @@ class Protocols:
         count = partial(tokenise, self.routes.served(), prompt)
         tokens = await trio.to_thread.run_sync(count, limiter=self.routes.parsing)
         return json_response({"input_tokens": len(tokens)})
+
+    async def responses(self) -> Response:
+        asked = await self.routes.wanted(read_responses)
+        history = (await self._kept(asked.previous))["messages"] if asked.previous else []
+        after = partial(asked.after, history, self.routes.limits())
+        wanted = await trio.to_thread.run_sync(after, limiter=self.routes.parsing)
+        said_before, key = [*history, *asked.messages], g.key
+
+        def keep(response: dict[str, Any]) -> None:
+            if asked.store:
+                text = dumps({"response": response, "messages": [*said_before, said(response)]})
+                self.routes.intake.keep_text(response["id"], text, namespace=key)
+
+        return await self.routes.answer(wanted, ResponsesVoice(asked.echo, keep))
+
+    async def response(self, name: str) -> Response:
+        kept = await self._kept(name, status=404, param=None)
+        return json_response(kept["response"])
+
+    async def _kept(self, name: str, *, status: int = 400, param: str | None = "previous_response_id") -> Any:
+        """The response of this name, and all messages up to its own. Raises RequestError when it is not there."""
+        text = await self.routes.intake.text(name, namespace=g.key)
+        if text is not None:
+            return json.loads(text)
+        why = "or too long ago" if self.routes.intake.keeps_texts else "and this server keeps none (memory.answers)"
+        message = f"No response of this name was kept for this key, {why}: send the conversation as `input`."
+        raise RequestError(message, status=status, param=param, code="previous_response_not_found")
 
 
 def error_body(error: RequestError, path: str) -> dict[str, Any]:

@@ -46,6 +46,7 @@ class ScriptedReplies:
         self.num_choices = len(call.prompts) * call.n
         self.prompt_tokens = 5 * len(call.prompts)
         self.prompts = tuple((1, 2, 3, 4, 5) for _ in call.prompts)
+        self.is_cut = False
         self._steps = iter(steps)
         self._finished = 0
 
@@ -77,6 +78,7 @@ class Health:
     detail: str
     slots_total: int = 4
     slots_busy: int = 0
+    slots_background: int = 4
     queue_depth: int = 0
     oldest_wait_s: float = 0.0
 
@@ -86,12 +88,29 @@ INFO = ModelInfo(
 )
 
 
+class Letters:
+    """Every token is a letter, but for 0, which is `<0>`, and 1, the BOS."""
+
+    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+        return [*([1] if add_special else []), *(2 + ord(char) % 90 for char in text)]
+
+    def piece(self, token: int) -> bytes:
+        return self.spelled(token) if token > 1 else b""
+
+    def spelled(self, token: int) -> bytes:
+        return b"<0>" if token == 0 else b"<bos>" if token == 1 else b"\xc3" if token == 99 else b"%c" % (32 + token)
+
+
+LETTERS = Letters()
+
+
 @frozen(kw_only=True)
 class Model:
     id: str = MODEL
     context: int = 512
     fingerprint: str = "fp_test"
     info: ModelInfo = INFO
+    vocabulary: Letters = LETTERS
 
 
 @define
@@ -108,6 +127,8 @@ class ScriptedIntake:
     opened: list[tuple[Call, str, str]] = field(factory=list)
     left: int = 0
     all_left: trio.Event = field(factory=trio.Event)
+    keeps_texts: bool = True
+    texts: dict[tuple[str, str], str] = field(factory=dict)
 
     @property
     def call(self) -> Call:
@@ -116,6 +137,12 @@ class ScriptedIntake:
 
     def is_ready(self) -> bool:
         return self.status == "ready"
+
+    def keep_text(self, name: str, text: str, *, namespace: str) -> None:
+        self.texts[namespace, name] = text
+
+    async def text(self, name: str, *, namespace: str) -> str | None:
+        return self.texts.get((namespace, name))
 
     def health(self) -> Health:
         return Health(status=self.status, detail=self.detail)
