@@ -21,6 +21,8 @@ from reame.constraint.matcher import GrammarMatcher
 from reame.errors import RequestError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from reame.constraint.tokens import Tokens
     from reame.core.constraint import Constraint
 
@@ -45,10 +47,12 @@ class Grammar:
 
 
 class ConstraintCompiler:
-    """Any thread; `close` ends its child process."""
+    """Any thread; `close` ends its child process. `tokens` is asked once, with the first constraint."""
 
-    def __init__(self, tokens: Tokens) -> None:
-        self._tokens = tokens
+    def __init__(self, tokens: Callable[[], Tokens]) -> None:
+        self._new_tokens = tokens
+        self._made: Tokens | None = None
+        self._making = threading.Lock()
         self._child = TrialChild()
         self._lock = threading.Lock()
         self._known: WeakValueDictionary[Constraint, Grammar] = WeakValueDictionary()
@@ -80,6 +84,12 @@ class ConstraintCompiler:
     def close(self) -> None:
         self._child.close()
 
+    def _tokens(self) -> Tokens:
+        with self._making:
+            if self._made is None:
+                self._made = self._new_tokens()
+            return self._made
+
     def _compile(self, constraint: Constraint) -> Grammar:
         if len(constraint.source) > MAX_SOURCE_CHARS:
             size = len(constraint.source)
@@ -88,12 +98,13 @@ class ConstraintCompiler:
             text = self._child.grammar(constraint)
         except ConstraintFault as fault:
             raise _refusal(constraint, fault) from None
-        fresh = LLMatcher(self._tokens.tokenizer, text, log_level=0, limits=LIMITS)
+        tokens = self._tokens()
+        fresh = LLMatcher(tokens.tokenizer, text, log_level=0, limits=LIMITS)
         if not fresh.is_error() and not fresh.is_stopped():
             fresh.compute_bitmask()  # every answer begins there
         if fresh.is_error():
             raise RequestError(f"the constraint does not work with this model's tokens: {fresh.get_error()[:200]}")
-        return Grammar(fresh, self._tokens, len(constraint.source))
+        return Grammar(fresh, tokens, len(constraint.source))
 
     def _keep(self, constraint: Constraint, grammar: Grammar) -> None:
         with self._lock:

@@ -28,6 +28,7 @@ class GrammarMatcher:
         self._inner = inner
         self._tokens = tokens
         self._bits = np.zeros(4 * -(-tokens.size // 32), np.uint8)
+        self._run: tuple[int, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -39,6 +40,8 @@ class GrammarMatcher:
         return self._inner.is_accepting()
 
     def mask(self) -> NDArray[np.bool_]:
+        if self.is_over:
+            return self._tokens.ends.copy()
         self._inner.unsafe_compute_mask_ptr(self._bits.ctypes.data, self._bits.size)
         self._check()
         mask = np.unpackbits(self._bits, count=self._tokens.size, bitorder="little").view(np.bool_)
@@ -46,15 +49,16 @@ class GrammarMatcher:
         return mask
 
     def consume(self, token: int) -> None:
+        self._run = self._run[1:] if token in self._run[:1] else ()
         self._inner.consume_token(token)
         self._check()
 
     def forced(self) -> tuple[int, ...]:
-        if self._inner.is_stopped():
-            return ()
-        forced = self._inner.compute_ff_tokens()
-        self._check()
-        return tuple(forced)
+        """A run of tokens stays as it was cut, also when it is consumed by and by."""
+        if not self._run and not self.is_over:
+            self._run = tuple(self._inner.compute_ff_tokens())
+            self._check()
+        return self._run
 
     def guess(self) -> tuple[int, ...]:
         forced = self.forced()

@@ -20,7 +20,7 @@ from reame.constraint.fault import ConstraintFault
 from reame.constraint.grammar import compiled
 from reame.core.constraint import Constraint
 
-SECONDS = 0.9
+SECONDS = 0.7
 MEGABYTES = 400
 TOO_MUCH = "takes too much time or memory to compile: make it smaller or simpler"
 STACK_BYTES = 2 << 20

@@ -37,6 +37,6 @@ def tokens(engine: LlamaEngine) -> Tokens:
 
 @pytest.fixture(scope="session")
 def compiler(tokens: Tokens) -> Iterator[ConstraintCompiler]:
-    compiler = ConstraintCompiler(tokens)
+    compiler = ConstraintCompiler(lambda: tokens)
     yield compiler
     compiler.close()

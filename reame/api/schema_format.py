@@ -1,0 +1,139 @@
+"""What an answer must be: `response_format`, our own fields, and other servers' names for the same. Pure.
+
+Only the shape of these fields is checked here. Whether a schema, a regular expression or a grammar can be held to is
+found when it is compiled for the model (`constraint.compiler`), and is a 400 as well.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from reame.api.schema_fields import kind
+from reame.core.constraint import Constraint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from reame.api.schema_fields import Fields
+    from reame.core.constraint import Kind
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_OWN: dict[str, Kind] = {"regex": "regex", "choice": "choice", "grammar": "grammar"}
+_VLLM: dict[str, Kind] = {"json": "json_schema", **_OWN}
+_TOP: dict[str, Kind] = {
+    **{f"guided_{name}": each for name, each in _VLLM.items()},
+    "json_schema": "json_schema",
+    "grammar": "grammar",
+}
+"""Other servers' fields at the top of a request."""
+
+
+@frozen
+class Format:
+    """A constraint (None: any text will do), and the field that asked for it."""
+
+    constraint: Constraint | None = None
+    field: str = ""
+
+
+def read_format(fields: Fields) -> Format:
+    """Raises RequestError (400) with the field at fault, also when two fields ask for something."""
+    asked = list(_asked(fields))
+    if len(asked) > 1:
+        raise fields.fault(asked[1].field, f"and {asked[0].field} are both there: send one of them.")
+    return asked[0] if asked else Format()
+
+
+def schema_constraint(schema: Any) -> Constraint:
+    """Of a JSON Schema; its keys keep their order, which is that of the answer's."""
+    return Constraint("json_schema", _canonical(schema))
+
+
+def choice_constraint(labels: list[str]) -> Constraint:
+    """Of labels, of which the answer is one."""
+    return Constraint("choice", _canonical(list(dict.fromkeys(labels))))
+
+
+def _asked(fields: Fields) -> Iterator[Format]:
+    response = fields.record("response_format")
+    if response is not None:
+        yield from _of_response_format(response)
+    for holder, names in (("reame", _OWN), ("structured_outputs", _VLLM)):
+        inner = fields.record(holder)
+        if inner is not None:
+            yield from _of_named(inner, names)
+    yield from _of_named(fields, _TOP)
+
+
+def _of_response_format(response: Fields) -> Iterator[Format]:
+    match response.text("type"):
+        case "text":
+            pass
+        case "json_object":
+            schema = response.get("schema")
+            constraint = Constraint("json_object") if schema is None else _constraint(response, "schema", "json_schema")
+            yield Format(constraint, response.path if schema is None else response.param("schema"))
+        case "json_schema":
+            inner = response.record("json_schema")
+            if inner is None:
+                raise response.fault("json_schema", "is required beside this type.")
+            yield _of_json_schema(inner)
+        case _:
+            raise response.fault("type", 'must be "text", "json_object" or "json_schema".')
+
+
+def _of_json_schema(inner: Fields) -> Format:
+    """`name` and `description` are for the client; `strict` changes nothing, as every answer is held to its schema."""
+    name = inner.text("name")
+    if name is not None and not _NAME.fullmatch(name):
+        raise inner.fault("name", "must have 1 to 64 letters, digits, underscores or dashes.")
+    inner.flag("strict")
+    inner.text("description")
+    if inner.get("schema") is None:
+        raise inner.fault("schema", "is required.")
+    return Format(_constraint(inner, "schema", "json_schema"), inner.param("schema"))
+
+
+def _of_named(fields: Fields, names: dict[str, Kind]) -> Iterator[Format]:
+    for name, what in names.items():
+        if fields.get(name) is not None:
+            yield Format(_constraint(fields, name, what), fields.param(name))
+
+
+def _constraint(fields: Fields, name: str, what: Kind) -> Constraint:
+    if what == "json_schema":
+        return schema_constraint(_schema(fields, name))
+    if what == "choice":
+        return choice_constraint(_labels(fields, name))
+    text = fields.text(name)
+    if not text:
+        raise fields.wrong(name, "a text that is not empty")
+    return Constraint(what, text)
+
+
+def _schema(fields: Fields, name: str) -> Any:
+    """An object, true or false; or the JSON text of one, as some clients send it."""
+    value = fields.get(name)
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise fields.fault(name, "must be a JSON Schema; this text is not JSON.") from None
+    if not isinstance(value, dict | bool):
+        raise fields.fault(name, f"must be a JSON Schema, which is an object, not {kind(value)}.")
+    return value
+
+
+def _labels(fields: Fields, name: str) -> list[str]:
+    labels = fields.array(name)
+    if not labels or not all(isinstance(label, str) and label for label in labels):
+        raise fields.fault(name, "must be a list of texts, none of them empty, and not be empty itself.")
+    return labels
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
