@@ -41,7 +41,7 @@ class AnthropicVoice:
             content.append({"type": "text", "text": message["content"]})
         content += [_tool_use(call) for call in message.get("tool_calls") or ()]
         head = _message(reply, content or [{"type": "text", "text": ""}], _usage(reply["usage"]))
-        return head | {"stop_reason": _REASONS[choice["finish_reason"]], "reame": reply["reame"]}
+        return head | _end(choice) | {"reame": reply["reame"]}
 
     def lines(self, chunks: Lines, *, prompt_tokens: int) -> Lines:
         return RetoldLines(chunks, MessageEvents(prompt_tokens))
@@ -57,7 +57,7 @@ class MessageEvents:
         self._prompt_tokens = prompt_tokens
         self._num_blocks = 0
         self._open: tuple[str, int] | None = None
-        self._reason = ""
+        self._ended: dict[str, Any] = {}
         self._has_begun = False
         self._end: dict[str, Any] = {}
 
@@ -65,13 +65,13 @@ class MessageEvents:
         lines = b"" if self._has_begun else self._begin(chunk)
         for choice in chunk["choices"]:
             lines += self._delta(choice["delta"])
-            self._reason = choice["finish_reason"] or self._reason
+            if choice["finish_reason"]:
+                self._ended = _end(choice)
         self._end |= {name: chunk[name] for name in ("usage", "reame") if chunk.get(name) is not None}
         return lines
 
     def end(self) -> bytes:
-        delta = {"stop_reason": _REASONS[self._reason], "stop_sequence": None}
-        told = {"delta": delta, "usage": _usage(self._end["usage"]), "reame": self._end["reame"]}
+        told = {"delta": self._ended, "usage": _usage(self._end["usage"]), "reame": self._end["reame"]}
         lines = b"" if self._num_blocks else self._block("text", 0, {"type": "text", "text": ""})
         return lines + self._close() + _event("message_delta", told) + _event("message_stop", {})
 
@@ -127,6 +127,12 @@ def _message(head: dict[str, Any], content: list[dict[str, Any]], usage: dict[st
         "stop_sequence": None,
         "usage": usage,
     }
+
+
+def _end(choice: dict[str, Any]) -> dict[str, Any]:
+    """Why it ended. The chat endpoint tells the stop string as `stop_reason`."""
+    stop = choice.get("stop_reason")
+    return {"stop_reason": "stop_sequence" if stop else _REASONS[choice["finish_reason"]], "stop_sequence": stop}
 
 
 def _usage(usage: dict[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
+from reame.api.conclave import progress_comment
 from reame.api.errors import error_object
-from reame.api.logprobs import CompletionLogprobs, chat_logprobs
+from reame.api.logprobs import CompletionLogprobs, aligned, chat_logprobs
 from reame.api.replies import Tally
 from reame.core.events import Delta
 
@@ -80,7 +81,7 @@ class Chunks:
             raise event.error
         self._num_finished += 1
         self._tally.add(index, event)
-        last = self._chunk(index, self._shape.last, reason=event.reason)
+        last = self._chunk(index, self._shape.last, reason=event.reason, stop=event.stop)
         return (opening + (self._end(last) if self.is_over else last)).encode()
 
     @property
@@ -101,12 +102,20 @@ class Chunks:
         self._starts[index] = f'{self._head}"choices":[{{"index":{index},{shape.before}'
         if self._wanted.chat:
             return self._chunk(index, _ROLE)
-        if not self._wanted.echo:
+        if not self._wanted.echo or self._wanted.call.prompt_logprobs:
             return ""
-        echo = self._wanted.echo[index // self._wanted.call.n]
-        return f"{self._starts[index]}{encode_basestring_ascii(echo)}{self._plain_end}"
+        return f"{self._starts[index]}{encode_basestring_ascii(self._echo(index))}{self._plain_end}"
+
+    def _echo(self, index: int) -> str:
+        return self._wanted.echo[index // self._wanted.call.n]
 
     def _delta(self, index: int, delta: Delta) -> str:
+        if delta.progress is not None:
+            return progress_comment(delta.progress)
+        if delta.prompt_logprobs:
+            echo = self._echo(index)
+            rated = self._logprobs(index, aligned(delta.prompt_logprobs, echo))
+            return self._chunk(index, f"{_TEXT.before}{encode_basestring_ascii(echo)}", logprobs=rated)
         if delta.logprobs and self._wanted.call.logprobs is not None:
             content = f"{self._shape.before}{encode_basestring_ascii(delta.text)}{self._shape.after}"
             return self._chunk(index, content, logprobs=self._logprobs(index, delta.logprobs))
@@ -120,7 +129,14 @@ class Chunks:
         return self._offsets.setdefault(index, CompletionLogprobs()).take(tokens)
 
     def _chunk(
-        self, index: int, content: str, *, logprobs: dict[str, Any] | None = None, reason: str | None = None
+        self,
+        index: int,
+        content: str,
+        *,
+        logprobs: dict[str, Any] | None = None,
+        reason: str | None = None,
+        stop: str = "",
     ) -> str:
-        rest = f'"logprobs":{dumps(logprobs)},"finish_reason":{dumps(reason)}}}{self._tail}'
+        ended = f',"stop_reason":{dumps(stop or None)}' if reason else ""
+        rest = f'"logprobs":{dumps(logprobs)},"finish_reason":{dumps(reason)}{ended}}}{self._tail}'
         return f'{self._head}"choices":[{{"index":{index},{content},{rest}'

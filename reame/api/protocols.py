@@ -39,7 +39,7 @@ class Protocols:
         app.add_url_rule("/messages", view_func=self.messages, methods=["POST"])
         app.add_url_rule("/messages/count_tokens", view_func=self.count_tokens, methods=["POST"])
         app.add_url_rule("/responses", view_func=self.responses, methods=["POST"])
-        app.add_url_rule("/responses/<name>", view_func=self.response, methods=["GET"])
+        app.add_url_rule("/responses/<path:name>", view_func=self.response, methods=["GET"])
 
     async def messages(self) -> Response:
         asked = await self.routes.wanted(read_anthropic)

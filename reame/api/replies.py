@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
 
+from reame.api.conclave import conclave_object
 from reame.api.logprobs import CompletionLogprobs, aligned, chat_logprobs
 from reame.core.draft import DraftCount
 from reame.core.events import Delta, Finish
@@ -47,6 +48,7 @@ class Tally:
     least_cached: dict[int, Usage] = field(factory=dict)
     timings: list[Timings] = field(factory=list)
     num_stored: int = 0
+    elections: dict[int, dict[str, Any]] = field(factory=dict)
     drafts: DraftCount = field(factory=DraftCount)
 
     def add(self, index: int, finish: Finish) -> None:
@@ -55,6 +57,8 @@ class Tally:
         self.least_cached[prompt] = min(own, self.least_cached.get(prompt, own), key=lambda u: u.cached_tokens)
         self.timings.append(finish.timings)
         self.num_stored += finish.stored
+        if finish.verdict is not None:
+            self.elections[index] = conclave_object(finish.verdict, stored=finish.stored)
         self.drafts.add(finish.drafts.proposed, finish.drafts.accepted, finish.drafts.seconds)
 
     def usage(self, prompt_tokens: int) -> dict[str, Any]:
@@ -79,7 +83,15 @@ class Tally:
             "accepted_tokens": self.drafts.accepted,
             "draft_saved_ms": round(1e3 * self.drafts.seconds, 1),
             **stages,
+            **self._conclave(),
         }
+
+    def _conclave(self) -> dict[str, Any]:
+        """One election, or a list where there are several prompts."""
+        if not self.elections:
+            return {}
+        told = [self.elections[index] for index in sorted(self.elections)]
+        return {"conclave": told[0] if len(self.least_cached) == 1 else told}
 
 
 _STAGES = ("queued_ms", "prefill_ms", "decode_ms", "saved_ms")
@@ -91,6 +103,7 @@ class _Choice:
     prompt: tuple[TokenLogprob, ...] = ()
     logprobs: list[TokenLogprob] = field(factory=list)
     reason: str | None = None
+    stop: str = ""
 
 
 class Reply:
@@ -111,14 +124,14 @@ class Reply:
         elif event.error is not None:
             raise event.error
         else:
-            choice.reason = event.reason
+            choice.reason, choice.stop = event.reason, event.stop
             self._tally.add(index, event)
 
     def whole(self, head: Head, prompt_tokens: int) -> dict[str, Any]:
         chat = self._wanted.chat
         shape = self._message if chat else self._text
         choices = [
-            {"index": index, **shape(index, choice), "finish_reason": choice.reason}
+            {"index": index, **shape(index, choice), "finish_reason": choice.reason, "stop_reason": choice.stop or None}
             for index, choice in sorted(self._choices.items())
         ]
         usage = self._tally.usage(prompt_tokens)

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from reame.api.chunks import dumps, error_event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from reame.api.sse import Lines
     from reame.core.events import Event
     from reame.errors import RequestError
 
-_MARK = "data: "
-_END = "[DONE]"
+_MARK = b"data: "
+_END = b"[DONE]"
 
 
 class Voice(Protocol):
@@ -67,18 +65,19 @@ class RetoldLines:
         self._retold = retold
 
     def take(self, index: int, event: Event) -> bytes:
-        lines = b"".join(self._retold.take(chunk) for chunk in _parsed(self._chunks.take(index, event)))
+        lines = b"".join(map(self._put_otherwise, self._chunks.take(index, event).splitlines()))
         return lines + self._retold.end() if self._chunks.is_over else lines
 
     @property
     def is_over(self) -> bool:
         return self._chunks.is_over
 
-
-def _parsed(lines: bytes) -> Iterator[dict[str, Any]]:
-    for line in lines.decode().splitlines():
-        if line.startswith(_MARK) and not line.endswith(_END):
-            yield json.loads(line.removeprefix(_MARK))
+    def _put_otherwise(self, line: bytes) -> bytes:
+        """Comments stay as they are."""
+        if line.startswith(b":"):
+            return line + b"\n\n"
+        is_chunk = line.startswith(_MARK) and not line.endswith(_END)
+        return self._retold.take(json.loads(line.removeprefix(_MARK))) if is_chunk else b""
 
 
 def named_event(name: str, body: dict[str, Any]) -> bytes:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from attrs import evolve
 from scripted import finish, serving
 
 from reame.api.anthropic import AnthropicVoice, MessageEvents
@@ -138,6 +139,16 @@ async def test_a_stream(client: TestClientProtocol, intake: ScriptedIntake) -> N
     assert "".join(event["delta"]["text"] for name, event in told if name == "content_block_delta") == "Hello"
     assert told[-2][1]["delta"] == {"stop_reason": "max_tokens", "stop_sequence": None}
     assert told[-2][1]["usage"]["output_tokens"] == 2
+
+
+async def test_a_stop_sequence_is_named(client: TestClientProtocol, intake: ScriptedIntake) -> None:
+    intake.script = lambda _: [(0, Delta(text="Hel")), (0, evolve(finish(), stop="END"))]
+    asked = body(stop_sequences=["END"])
+    message = await (await client.post("/v1/messages", json=asked)).get_json()
+    told = events(await (await client.post("/v1/messages", json=asked | {"stream": True})).get_data())
+    ended = {"stop_reason": "stop_sequence", "stop_sequence": "END"}
+    assert told[-2][1]["delta"] == ended
+    assert {name: message[name] for name in ended} == ended
 
 
 async def test_an_empty_answer_has_a_block_all_the_same(client: TestClientProtocol, intake: ScriptedIntake) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted import finish
@@ -32,7 +34,7 @@ def chat(**fields: Any) -> Wanted:
 
 
 def text(*prompts: str, **fields: Any) -> Wanted:
-    call = {name: fields.pop(name) for name in ("n", "logprobs") if name in fields}
+    call = {name: fields.pop(name) for name in ("n", "logprobs", "prompt_logprobs") if name in fields}
     return Wanted(call=Call(prompts=prompts or ("p",), **call), **fields)
 
 
@@ -70,6 +72,7 @@ def test_a_whole_chat() -> None:
                 "message": {"role": "assistant", "content": "Hello", "refusal": None},
                 "logprobs": None,
                 "finish_reason": "length",
+                "stop_reason": None,
             }
         ],
         "usage": {
@@ -198,3 +201,36 @@ def test_streamed_text_is_the_whole_text(pieces: list[str], is_chat: bool) -> No
     streamed = "".join(choice["delta"].get("content", "") if is_chat else choice["text"] for choice in choices)
     (choice,) = whole(chat() if is_chat else text(), events)["choices"]
     assert streamed == (choice["message"]["content"] if is_chat else choice["text"]) == "".join(pieces)
+
+
+RATED = (
+    TokenLogprob(1, b"<bos>", nan),
+    TokenLogprob(2, b"The", -1.5, ((2, b"The", -1.5),)),
+    TokenLogprob(3, b" sky", -2.0),
+)
+
+
+def test_a_prompt_that_is_rated_is_part_of_the_text() -> None:
+    """The BOS that the tokeniser put in front is not shown; nothing precedes the first token."""
+    wanted = text("The sky", echo=("The sky",), logprobs=1, prompt_logprobs=True)
+    events: Events = [(0, Delta(prompt_logprobs=RATED)), (0, Delta(text="a", logprobs=(TOKEN,))), (0, finish())]
+    (choice,) = whole(wanted, events)["choices"]
+    assert choice["text"] == "The skya"
+    assert choice["logprobs"] == {
+        "tokens": ["", "The", " sky", "a"],
+        "token_logprobs": [None, -1.5, -2.0, -0.5],
+        "top_logprobs": [None, {"The": -1.5}, {" sky": -2.0}, {"a": -0.5}],
+        "text_offset": [0, 0, 3, 7],
+    }
+    streamed = [chunk["choices"][0] for chunk in chunks(evolve(wanted, stream=True), events)]
+    assert "".join(chunk["text"] for chunk in streamed) == "The skya"
+    told = [chunk["logprobs"] for chunk in streamed if chunk["logprobs"]]
+    assert {name: [each for one in told for each in one[name]] for name in told[0]} == choice["logprobs"]
+
+
+def test_a_prompt_alone_is_rated() -> None:
+    wanted = text("The sky", echo=("The sky",), logprobs=0, prompt_logprobs=True)
+    events: Events = [(0, Delta(prompt_logprobs=RATED[1:])), (0, finish("length", completion=0))]
+    (choice,) = whole(wanted, events)["choices"]
+    assert (choice["text"], choice["finish_reason"]) == ("The sky", "length")
+    assert choice["logprobs"]["text_offset"] == [0, 3]
