@@ -99,20 +99,29 @@ class Archive:
 
     def append(self, tokens: Sequence[int], *, namespace: str) -> None:
         """Keep one finished generation. When that is not possible, it is dropped and counted, and said once."""
-        if len(tokens) < SHORTEST:
-            return
-        words = np.array(tokens, np.int64)
         with self._turn:
-            if self._outage.holds() or words.min() < 0 or words.max() >= self._vocab_size:
+            if self._outage.holds():
                 self._counts.dropped += 1
                 return
-            evicted = self._room.num_evicted
             try:
-                self._refreshed(namespace).append(words.astype(np.uint32))
+                self.write(tokens, namespace=namespace)
                 self._outage.end()
             except OSError as error:
                 self._counts.dropped += 1
                 self._outage.begin(error.strerror or error)
+
+    def write(self, tokens: Sequence[int], *, namespace: str) -> None:
+        """The same, but OSError when it is not possible. A few tokens teach nothing, and are not kept; ids that do not
+        exist are dropped with all the generation."""
+        if len(tokens) < SHORTEST:
+            return
+        words = np.array(tokens, np.int64)
+        with self._turn:
+            if words.min() < 0 or words.max() >= self._vocab_size:
+                self._counts.dropped += 1
+                return
+            evicted = self._room.num_evicted
+            self._refreshed(namespace).append(words.astype(np.uint32))
             if self._room.num_evicted != evicted:
                 self._refresh_all()
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from reame.memory.archive_format import LARGEST, file_size
 from reame.memory.block_directory import SPARE, STALE_S
 from reame.memory.folders import charge, folders, opened
 
@@ -35,7 +36,7 @@ _OURS = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}\.seg(\.damaged|\.[0-9a-f]{16}\.tm
 
 @frozen
 class SegmentFile:
-    """A file of the archive. `charge`: bytes of budget."""
+    """A file of the archive. `charge`: bytes of budget; a larger file than ours can be is not one that we made."""
 
     tokenizer: str
     tag: str
@@ -74,7 +75,8 @@ def segment_files(root: int) -> Iterator[SegmentFile]:
                     with suppress(OSError):
                         facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
                         if _OURS.fullmatch(name) and stat.S_ISREG(facts.st_mode):
-                            yield SegmentFile(tokenizer, tag, name, charge(facts.st_size), facts.st_mtime_ns)
+                            size = charge(min(facts.st_size, file_size(LARGEST)))
+                            yield SegmentFile(tokenizer, tag, name, size, facts.st_mtime_ns)
 
 
 class Room:

@@ -25,6 +25,7 @@ from reame.memory.archive_format import (
     CELL_WORDS,
     FRAME,
     HEADER_BYTES,
+    LARGEST,
     SEAL_AT,
     SEAL_BYTES,
     Header,
@@ -208,17 +209,17 @@ def take(folder: int, name: str) -> Segment | None:
     return segment
 
 
-def set_aside(folder: int, name: str, suffix: str) -> list[Words] | None:
-    """Rename a damaged one; its sound generations. None: it is another's, who writes it. OSError."""
-    file = Descriptor(os.open(name, _READ, dir_fd=folder))
-    if not file.lock() or not _is_still(folder, name, file):
+def set_aside(folder: int, header: Header, suffix: str) -> list[Words] | None:
+    """Rename a damaged one; its sound generations. None: it is another's, who writes it. OSError.
+
+    `header` is as its name says: its own may be what is damaged.
+    """
+    file = Descriptor(os.open(header.name, _READ, dir_fd=folder))
+    if not file.lock() or not _is_still(folder, header.name, file):
         return None
-    os.rename(name, name + suffix, src_dir_fd=folder, dst_dir_fd=folder)
-    with suppress(Damaged):
-        header = unpack_header(file.read(HEADER_BYTES, 0))
-        words = _read_words(file, 0, header.capacity)
-        return [words[start:stop] for start, stop in read_log(words, header).spans]
-    return []
+    os.rename(header.name, header.name + suffix, src_dir_fd=folder, dst_dir_fd=folder)
+    words = _read_words(file, 0, LARGEST)
+    return [words[start:stop] for start, stop in read_log(words, header).spans]
 
 
 def _load(file: Descriptor) -> tuple[Segment, Words]:

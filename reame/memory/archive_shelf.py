@@ -139,9 +139,10 @@ class Shelf:
         self._replace(None, made)
         return made
 
-    def _header(self, capacity: int, created_ns: int) -> Header:
-        fingerprint, tag = self._owner.fingerprint, bytes.fromhex(self._owner.tag)
-        return Header(capacity, created_ns, int.from_bytes(secrets.token_bytes(8)), fingerprint, tag)
+    def _header(self, capacity: int, created_ns: int, number: int | None = None) -> Header:
+        if number is None:
+            number = int.from_bytes(secrets.token_bytes(8))
+        return Header(capacity, created_ns, number, self._owner.fingerprint, bytes.fromhex(self._owner.tag))
 
     def _largest(self) -> int:
         """Cells of a segment at most."""
@@ -186,7 +187,8 @@ class Shelf:
 
     def _rescue(self, root: int, folder: int, name: str, why: Damaged) -> Segment | None:
         """Set a damaged one aside; what is sound in it goes into a new one of the same age."""
-        generations = set_aside(folder, name, ASIDE)
+        created_ns, number = (int(part, 16) for part in name.removesuffix(".seg").split("-"))
+        generations = set_aside(folder, self._header(LARGEST, created_ns, number), ASIDE)
         if generations is None:
             return None
         self._counts.damaged += 1
@@ -197,7 +199,7 @@ class Shelf:
         capacity = SMALLEST
         while capacity < size:
             capacity *= 2
-        header = self._header(capacity, int(name[:16], 16))
+        header = self._header(capacity, created_ns)
         self._room.make(root, header.size)
         made = create(folder, header)
         made.append(generations)

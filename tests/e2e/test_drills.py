@@ -20,6 +20,7 @@ DRILLS = Path(__file__).resolve().parents[1] / "drill"
         "mixed --minutes 0.05 --clients 12",
         "neighbour --count 1 --tokens 8 --at-most 1e9",
         "ends --count 2",
+        "archive --tokens 50000 --kills 2 --append-us 1e9 --query-us 1e9 --miss-us 1e9 --start-s 1e9 --rss-mb 1e9",
     ],
 )
 def test_a_drill_in_short(words: str, model_path: Path) -> None:
