@@ -1,0 +1,138 @@
+"""The head of a GGUF file, read without llama.cpp: what a model is, before anything of it is loaded.
+
+Only what decides how much memory it takes. Format: docs/gguf.md of ggml. All sizes come from the file and none is
+trusted: whatever does not fit into the file, or is of an unknown kind, is "not known".
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+_MAGIC = b"GGUF"
+_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_STRING, _ARRAY = 8, 9
+_LONGEST_KEPT = 4096
+"""Numbers of an array that are kept, such as one for each layer; of a longer array, as of a vocabulary, only its length
+is of interest."""
+
+_LARGEST = 1 << 24
+
+
+@frozen(kw_only=True)
+class ModelShape:
+    """`kv_values`: numbers that one token leaves in the KV cache, keys and values of all layers."""
+
+    architecture: str
+    weight_bytes: int
+    kv_values: int
+    embedding: int
+    feed_forward: int
+    vocab_size: int
+
+
+def read_shape(parts: Sequence[Path]) -> ModelShape | None:
+    """Of the model in these files, the first of which has the head. None when it cannot be told."""
+    try:
+        weight_bytes = sum(part.stat().st_size for part in parts)
+        with parts[0].open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return _shape(_Head(data).read(), weight_bytes)
+    except (OSError, ValueError, struct.error, LookupError, TypeError, ArithmeticError):
+        return None
+
+
+def _shape(head: dict[str, Any], weight_bytes: int) -> ModelShape:
+    """Raises ValueError or LookupError when something is missing or absurd."""
+    name = head["general.architecture"]
+    if (layers := _whole(head[f"{name}.block_count"])) > _LONGEST_KEPT:
+        raise ValueError("not a number of layers")
+    embedding = _whole(head[f"{name}.embedding_length"])
+
+    def each(key: str, otherwise: Any) -> list[int]:
+        """One number for each layer; a file may give one for all."""
+        value = head.get(f"{name}.{key}", otherwise)
+        return [_whole(one) for one in (value if isinstance(value, list) else [value] * layers)]
+
+    heads = each("attention.head_count", None)
+    kv_heads = each("attention.head_count_kv", heads)
+    size = embedding // max(heads)
+    keys, values = (_whole(head.get(f"{name}.attention.{key}_length", size)) for key in ("key", "value"))
+    return ModelShape(
+        architecture=name,
+        weight_bytes=weight_bytes,
+        kv_values=sum(kv_heads) * (keys + values),
+        embedding=embedding,
+        feed_forward=max(each("feed_forward_length", 4 * embedding)),
+        vocab_size=_whole(head.get("tokenizer.ggml.tokens", 0)),
+    )
+
+
+def _whole(value: Any) -> int:
+    """A number as a shape has them; larger ones are damage."""
+    if not isinstance(value, int) or not 0 <= value <= _LARGEST:
+        raise ValueError("not a size")
+    return value
+
+
+class _Head:
+    """A cursor over the key-value pairs; a long array, or one of texts, becomes its length."""
+
+    def __init__(self, data: mmap.mmap) -> None:
+        self._data = data
+        self._at = 0
+
+    def read(self) -> dict[str, Any]:
+        if self._data[:4] != _MAGIC:
+            raise ValueError("no GGUF")
+        self._at = 4
+        version, _, count = self._take("<IQQ")
+        if version not in (2, 3):
+            raise ValueError("another version")
+        found: dict[str, Any] = {}
+        for _ in range(count):
+            key = self._text()
+            (kind,) = self._take("<I")
+            found[key] = self._value(kind)
+        return found
+
+    def _take(self, form: str) -> tuple[Any, ...]:
+        values = struct.unpack_from(form, self._data, self._at)
+        self._at += struct.calcsize(form)
+        return values
+
+    def _text(self) -> str:
+        (length,) = self._take("<Q")
+        if length > len(self._data):
+            raise ValueError("longer than the file")
+        text = self._data[self._at : self._at + length].decode()
+        self._at += length
+        return text
+
+    def _value(self, kind: int) -> Any:
+        if kind == _STRING:
+            return self._text()
+        if kind == _ARRAY:
+            return self._array()
+        return self._take(f"<{_SCALARS[kind]}")[0]
+
+    def _array(self) -> Any:
+        kind, count = self._take("<IQ")
+        if kind == _STRING:
+            for _ in range(count):
+                (length,) = struct.unpack_from("<Q", self._data, self._at)
+                self._at += 8 + length
+                if self._at > len(self._data):
+                    raise ValueError("longer than the file")
+            return count
+        width = struct.calcsize(f"<{_SCALARS[kind]}")
+        if count > _LONGEST_KEPT:
+            self._at += width * count
+            return count
+        return list(self._take(f"<{count}{_SCALARS[kind]}"))

@@ -1,0 +1,170 @@
+"""Memory before loading: what the head of a file tells, what that takes, and what is said when there is too little."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import gguf
+import pytest
+from attrs import asdict, evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reame.engine.footprint import cell_bytes, footprint
+from reame.engine.gguf import ModelShape, read_shape
+from reame.engine.llama import LlamaOptions
+from reame.errors import ModelError
+from reame.host.ram import Ram
+from reame.runtime import fit
+from reame.runtime.fit import fitted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MB = 1 << 20
+OPTIONS = LlamaOptions(num_cells=16384, num_seqs=48)
+SHAPE = ModelShape(
+    architecture="llama", weight_bytes=98362432, kv_values=30 * 3 * 128, embedding=576, feed_forward=1536,
+    vocab_size=49152,
+)  # fmt: skip
+
+
+def test_the_shape_of_a_real_model(model_path: Path) -> None:
+    assert read_shape([model_path]) == SHAPE
+
+
+def test_cells_by_hand() -> None:
+    """30 layers of 3 heads, 64 numbers each for keys and values; q8_0 takes 34 bytes for 32 of them."""
+    assert cell_bytes(SHAPE, "q8_0") == 30 * 3 * 128 * 34 // 32 == 12240
+    assert cell_bytes(SHAPE, "f16") == 23040
+
+
+def written(file: Path, **keys: int | list[int]) -> Path:
+    writer = gguf.GGUFWriter(file, "gemma3")
+    writer.add_block_count(3)
+    writer.add_embedding_length(64)
+    writer.add_head_count(4)
+    writer.add_token_list(["a", "b", "ccc"] * 7)
+    for key, value in keys.items():
+        name = f"gemma3.attention.{key}"
+        writer.add_array(name, value) if isinstance(value, list) else writer.add_uint32(name, value)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    return file
+
+
+def test_heads_of_their_own_size_and_number_in_each_layer(tmp_path: Path) -> None:
+    plain = read_shape([written(tmp_path / "a.gguf")])
+    assert plain is not None
+    assert (plain.kv_values, plain.vocab_size, plain.feed_forward) == (3 * 4 * (16 + 16), 21, 256)
+    grouped = read_shape([written(tmp_path / "b.gguf", head_count_kv=[2, 0, 1], key_length=32, value_length=8)])
+    assert grouped is not None
+    assert grouped.kv_values == (2 + 0 + 1) * (32 + 8)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("heads") / "whole.gguf", head_count_kv=[2, 0, 1])
+
+
+@settings(max_examples=300)
+@given(cut=st.integers(0, 600), at=st.integers(0, 600), byte=st.integers(0, 255))
+def test_a_damaged_head_is_not_known_or_read_but_never_an_error(whole: Path, cut: int, at: int, byte: int) -> None:
+    data = bytearray(whole.read_bytes())
+    data[at % len(data)] = byte
+    file = whole.with_name("damaged.gguf")
+    file.write_bytes(data[: len(data) - cut % len(data)])
+    assert read_shape([file]) is None or isinstance(read_shape([file]), ModelShape)
+
+
+RESIDENT = """
+import json, re, sys
+from pathlib import Path
+from reame.engine.base import Row
+from reame.engine.llama import LlamaEngine, LlamaOptions
+
+def anonymous():
+    return int(re.search(r"RssAnon:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) << 10
+
+before = anonymous()
+engine = LlamaEngine(Path(sys.argv[1]), LlamaOptions(**json.loads(sys.argv[2])))
+engine.decode([Row(5, i, 0, i < 128) for i in range(512)])
+print(anonymous() - before)
+"""
+
+
+@pytest.mark.parametrize("kv_type", ["q8_0", "f16"])
+def test_the_estimate_is_what_a_process_holds(model_path: Path, kv_type: str) -> None:
+    """Within a tenth, of what is no page of the file."""
+    options = evolve(OPTIONS, kv_type=kv_type, extra_buffers=False)
+    words = [sys.executable, "-c", RESIDENT, str(model_path), json.dumps(asdict(options))]
+    held = int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    assert footprint(SHAPE, options).held == pytest.approx(held + 64 * MB, rel=0.1)
+
+
+def machine(monkeypatch: pytest.MonkeyPatch, *, free: int, swap: int = 0) -> None:
+    """So many bytes are free here."""
+    there = Ram(
+        total=free, available=free, limit=None, swap_total=swap, swap_used=0, swappiness=60, memlock=None,
+        huge_pages="", numa_nodes=1,
+    )  # fmt: skip
+    monkeypatch.setattr(fit, "ram", lambda: there)
+
+
+def test_what_fits_is_taken_as_it_is(
+    model_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine(monkeypatch, free=1 << 30)
+    assert fitted(model_path, OPTIONS, may_switch=True) is OPTIONS
+    assert caplog.records == []
+
+
+def test_a_second_copy_of_the_weights_is_left_out_when_only_that_does_not_fit(
+    model_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    needs = footprint(SHAPE, OPTIONS)
+    machine(monkeypatch, free=needs.held - MB)
+    with caplog.at_level(logging.WARNING):
+        assert fitted(model_path, OPTIONS, may_switch=True) == evolve(OPTIONS, extra_buffers=False)
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
+        "extra buffers off", "smollm2-135m.gguf wants 410 MiB and 409 MiB of memory are free",
+    ]  # fmt: skip
+    with pytest.raises(ModelError, match="94 MiB of weights"):
+        fitted(model_path, OPTIONS, may_switch=False)
+
+
+def test_too_many_cells_are_refused_with_a_number_that_fits(model_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(monkeypatch, free=200 * MB)
+    with pytest.raises(ModelError) as refused:
+        fitted(model_path, OPTIONS, may_switch=True)
+    said = str(refused.value)
+    assert "\n" not in said
+    cells = re.search(r"lower engine\.cells to (\d+) or less", said)
+    assert cells is not None
+    fewer = evolve(OPTIONS, num_cells=int(cells[1]))
+    assert fitted(model_path, fewer, may_switch=True).num_cells < OPTIONS.num_cells
+    with pytest.raises(ModelError):
+        fitted(model_path, evolve(fewer, num_cells=int(cells[1]) + 512), may_switch=True)
+
+
+def test_swap_counts_and_no_number_of_cells_helps_where_there_is_nothing(
+    model_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine(monkeypatch, free=20 * MB, swap=1 << 30)
+    assert fitted(model_path, OPTIONS, may_switch=True) is OPTIONS
+    machine(monkeypatch, free=20 * MB)
+    with pytest.raises(ModelError, match="take a smaller model or quantisation"):
+        fitted(model_path, OPTIONS, may_switch=True)
+
+
+def test_a_file_that_tells_nothing_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(monkeypatch, free=0)
+    file = tmp_path / "m.gguf"
+    file.write_bytes(b"GGUF and then nothing of use")
+    assert fitted(file, OPTIONS, may_switch=True) is OPTIONS
