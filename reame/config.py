@@ -178,6 +178,20 @@ class SamplingConfig:
 
 
 @frozen(kw_only=True)
+class ConclaveConfig:
+    """Several candidates answer and one is elected: what a request gets that asks for `best_of: "auto"`."""
+
+    candidates: int = setting(
+        5, Whole(2, 64), "Candidates at most: the first answers alone, the others only where it was uncertain."
+    )
+    margin: float = setting(
+        0.1,
+        Number(0, 1),
+        "It was uncertain when the two likeliest tokens were less than this apart somewhere; 0 = never, 1 = always.",
+    )
+
+
+@frozen(kw_only=True)
 class ServerConfig:
     """The HTTP side: where it listens, whom it serves, and what it puts up with."""
 
@@ -201,9 +215,30 @@ class ServerConfig:
     write_timeout_s: float = setting(
         60.0, Number(0.01, 86_400), "A client that reads nothing for this long is cut off (seconds)."
     )
+    body_timeout_s: float = setting(
+        60.0, Number(0.01, 86_400), "A request whose body takes longer than this to arrive gets status 408 (seconds)."
+    )
+    requests_per_minute: int = setting(
+        0, Whole(0, 1_000_000), "POST requests of each key in a minute; the next one gets status 429; 0 = no limit."
+    )
+    tokens_per_day: int = setting(
+        0,
+        Whole(0, 1_000_000_000_000),
+        "Tokens of each key on a day (UTC), prompts and answers; then status 429; 0 = no limit.",
+    )
     max_connections: int = setting(
         512, Whole(1, 65_536), "Open connections at most; each costs a file descriptor and memory."
     )
+
+
+@frozen(kw_only=True)
+class BatchConfig:
+    """Files and batches of the API: computed when nobody else wants anything. `reame batch` needs none of this."""
+
+    path: str = setting("", Text(), "Directory for them; empty = batches/ in the cache directory ($REAME_CACHE).")
+    file_mb: int = setting(100, Whole(1, 1024), "A larger uploaded file gets status 413; a line has about 1 KB (MiB).")
+    room_mb: int = setting(1024, Whole(1, 1_073_741_824), "Room for all files of one key, results included (MiB).")
+    keep_days: float = setting(30.0, Number(0.001, 3650), "Files, and batches that are over, are deleted after this.")
 
 
 @frozen(kw_only=True)
@@ -224,5 +259,7 @@ class Config:
     memory: MemoryConfig = field(default=Factory(MemoryConfig))
     speculation: SpeculationConfig = field(default=Factory(SpeculationConfig))
     sampling: SamplingConfig = field(default=Factory(SamplingConfig))
+    conclave: ConclaveConfig = field(default=Factory(ConclaveConfig))
     server: ServerConfig = field(default=Factory(ServerConfig))
+    batch: BatchConfig = field(default=Factory(BatchConfig))
     log: LogConfig = field(default=Factory(LogConfig))

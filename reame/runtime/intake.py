@@ -20,6 +20,7 @@ from attrs import frozen
 from reame.batch.width import fastest
 from reame.core.request import Call, Prompt, Request
 from reame.errors import RequestError
+from reame.runtime.allowance import DailyTokens
 from reame.runtime.conclave import Deliberation, as_candidates
 from reame.runtime.decode import REPLY_EVENTS, Job
 from reame.runtime.memory import Pin
@@ -73,6 +74,7 @@ class Intake:
         self._memory: Memory | None = None
         self._capacity = config.engine.slots + config.scheduler.queue
         self._num_open = 0
+        self.tokens = DailyTokens()
         self._send, self.jobs = trio.open_memory_channel[Job](self._capacity)
         self._io = trio.CapacityLimiter(2)
         self._compiling = trio.CapacityLimiter(1)
@@ -128,6 +130,7 @@ class Intake:
         """
         namespace = self._own(namespace)
         with self._counted():
+            self.tokens.check(key)
             model = self._ready_model()
             num_choices = self._take_room(call)
         send, receive = trio.open_memory_channel(REPLY_EVENTS * num_choices)
@@ -155,6 +158,7 @@ class Intake:
             self._num_open -= num_choices
             if replies is not None:
                 replies.account(self._metrics, key)
+                self.tokens.spend(key, replies.num_tokens)
 
     @contextmanager
     def _counted(self) -> Iterator[None]:

@@ -48,6 +48,7 @@ class Replies:
         self._told: deque[tuple[int, Event]] = deque()
         """What comes before anything else from the channel."""
         self._finishes: dict[int, Finish] = {}
+        self._num_deltas = 0
         self._keepers: dict[int, tuple[Callable[[Answer], None], list[Delta]]] = {}
 
     def asked(self) -> list[tuple[int, Request]]:
@@ -94,6 +95,8 @@ class Replies:
     def _noted(self, index: int, event: Event) -> tuple[int, Event]:
         if isinstance(event, Finish):
             self._finishes[index] = event
+        else:
+            self._num_deltas += 1
         if index in self._keepers:
             self._gather(index, event)
         return index, event
@@ -116,6 +119,13 @@ class Replies:
         usage = Usage(prompt_tokens=len(self._requests[index].prompt), cached_tokens=0, completion_tokens=0)
         self._finishes[index] = Finish(reason=None, usage=usage, error=error)
         return index, self._finishes[index]
+
+    @property
+    def num_tokens(self) -> int:
+        """Of the prompts and of what was generated; while a choice is unfinished, the pieces that came stand for it."""
+        whole = len(self._finishes) == self.num_choices
+        generated = sum(finish.usage.completion_tokens for finish in self._finishes.values())
+        return self.prompt_tokens + (generated if whole else max(generated, self._num_deltas))
 
     def account(self, metrics: Metrics, key: str) -> None:
         """Count the call and write its one log line; neither prompts nor answers are in it."""

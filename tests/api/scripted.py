@@ -16,6 +16,7 @@ from reame.api.server import serve
 from reame.config import Config, ServerConfig
 from reame.core.events import Delta, Finish, Usage
 from reame.engine.base import ModelInfo
+from reame.runtime.allowance import DailyTokens
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -128,6 +129,7 @@ class ScriptedIntake:
     left: int = 0
     all_left: trio.Event = field(factory=trio.Event)
     keeps_texts: bool = True
+    tokens: DailyTokens = field(factory=DailyTokens)
     texts: dict[tuple[str, str], str] = field(factory=dict)
 
     @property

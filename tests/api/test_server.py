@@ -170,9 +170,8 @@ async def test_a_refused_client_that_never_stops_is_cut_off(
         assert await cannot_send(await post_too_much(served))
 
 
-async def test_a_body_that_does_not_arrive(intake: ScriptedIntake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "BODY_TIMEOUT_S", 0.01)
-    async with serving(intake) as served:
+async def test_a_body_that_does_not_arrive(intake: ScriptedIntake) -> None:
+    async with serving(intake, body_timeout_s=0.01) as served:
         client = await served.raw(post(chat_body())[:-1])
         status, body = await answer(client)
         assert b"408" in status
