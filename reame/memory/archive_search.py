@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,7 @@ MOST_STEPS = 192
 LONGEST_MATCH = 64
 LONGEST_PATH = 64
 """Tokens of a continuation at most."""
+TUPLES = [struct.Struct(f"{length}I").unpack_from for length in range(LONGEST_PATH + 1)]
 FIRST_ROW = HEADER_BYTES - CELL_BYTES * (LONGEST_MATCH - 1)
 """Where the row of place 0 begins in the file: what precedes the first frame matches nothing."""
 
@@ -106,11 +108,11 @@ class Search:
         after = words[:, LONGEST_MATCH:]
         matched = _true_before(before[:, ::-1] == np.array(tail[::-1], np.uint32))
         going_on = _true_before(after < self._vocab_size)
-        texts: list[list[int]] = after.tolist()
+        data, size, least = after.tobytes(), 4 * most, GRAMS[walk.chain]
         return [
-            Site(match, age, tuple(text[:length]))
-            for match, length, age, text in zip(matched, going_on, ages, texts, strict=True)
-            if match >= GRAMS[walk.chain] and length
+            Site(match, age, TUPLES[length](data, row * size))
+            for row, (match, length, age) in enumerate(zip(matched, going_on, ages, strict=True))
+            if match >= least and length
         ]
 
 

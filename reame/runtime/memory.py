@@ -77,7 +77,6 @@ class Memory:
         self._num_pending_bytes = 0
         self._unwritten: dict[bytes, str] = {}
         self.archive: Archive | None = None
-        self._prepared: set[str] = set()
         self._news = trio.Event()
         self._closed = False
 
@@ -167,9 +166,9 @@ class Memory:
         return hashlib.blake2b(words, digest_size=32, person=b"reame.text", key=self._salt[:64]).digest()
 
     async def prepare_archive(self, namespace: str) -> None:
-        """Before the first sequence of this namespace: so that what was generated before the start is found."""
-        if self.archive is not None and namespace not in self._prepared:
-            self._prepared.add(namespace)
+        """Before a sequence of this namespace: so that what was there before the start is found, and what others take
+        in or away since. Microseconds, but for the first time."""
+        if self.archive is not None:
             await self._try(partial(self.archive.prepare, namespace=namespace), None)
 
     def remember(self, tokens: Sequence[int], namespace: str) -> None:

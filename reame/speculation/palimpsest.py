@@ -40,7 +40,7 @@ def likeliest_path(sites: Iterable[Site], most: int) -> tuple[tuple[int, ...], t
     alive = list(weights.items())
     path: list[int] = []
     shares: list[float] = []
-    while alive and len(path) < most:
+    while len(alive) > 1 and len(path) < most:
         depth = len(path)
         branches: dict[int, float] = {}
         alive = [each for each in alive if len(each[0]) > depth]
@@ -54,4 +54,8 @@ def likeliest_path(sites: Iterable[Site], most: int) -> tuple[tuple[int, ...], t
         shares.append(branches[best] / total)
         if len(branches) > 1:
             alive = [each for each in alive if each[0][depth] == best]
+    for tokens, weight in alive:  # one at most: nothing forks any more
+        rest = tokens[len(path) : most]
+        path += rest
+        shares += [weight / total] * len(rest)
     return tuple(path), tuple(shares)
