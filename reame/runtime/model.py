@@ -25,6 +25,7 @@ from reame.engine.llama import LlamaOptions
 from reame.errors import ModelError
 from reame.host.cpu import Threads, cpu_share, default_threads
 from reame.host.features import check_build, cpu_features, llama_library
+from reame.runtime.fit import fitted
 from reame.runtime.logs import event as log_event
 from reame.runtime.prompts import ServedModel
 
@@ -94,6 +95,7 @@ def try_out(config: Config, path: Path, options: LlamaOptions, *, go_on: Callabl
     Raises ModelError when it does not run here, or was given up.
     """
     check_build(Path(sys.prefix) / "set-up.json", library=llama_library())
+    options = fitted(path, options, may_switch=config.engine.extra_buffers == "auto")
     if not config.engine.canary:
         return options
     verdict = check(path, options, cache_dir=cache_dir(), cpu_features=cpu_features(), go_on=go_on)
