@@ -172,6 +172,7 @@ class World:
         self.stems = [[draw(1, 7) for _ in range(draw(1, 20))] for _ in range(3)]
         self.texts: dict[str, str] = {}
         self.logprobs: dict[str, list[TokenLogprob]] = {}
+        self.rated: dict[str, tuple[TokenLogprob, ...]] = {}
         self.finishes: dict[str, Finish] = {}
         self.sequences: dict[str, Sequence] = {}
         self.absent: set[str] = set()
@@ -189,14 +190,18 @@ class World:
             id=f"r{len(self.expected)}", prompt=tuple(prompt), background=background,
             max_tokens=0 if background and self.random.random() < 0.7 else min(room, choice([1, 3, 12, 40])),
             sampling=sampling, key=choice("ab"), namespace=choice("aab"), stop=choice([(), (), ("ab",), ("c", "bd")]),
-            logprobs=choice([None, None, 0, 2]),
+            logprobs=(logprobs := choice([None, None, 0, 2])),
+            prompt_logprobs=logprobs is not None and not background and self.random.random() < 0.2,
             deadline=self.steps + draw(1, 30) if self.random.random() < 0.05 else float("inf"),
         )  # fmt: skip
+        if request.prompt_logprobs and self.random.random() < 0.4:
+            request = evolve(request, max_tokens=0)
         matcher = None
         if self.random.random() < 0.4 and request.max_tokens:
             constraint = Constraint("grammar", str(draw(0, 10**6)))
             matcher = ToyMatcher(constraint)
             begins = matcher.forced()[: request.max_tokens - 1] if self.random.random() < 0.7 else ()
+            begins = () if request.prompt_logprobs else begins
             request = evolve(request, constraint=constraint, forced=self.one_to_draw(constraint, begins))
         self.expected[request.id] = reference_tokens(prompt, sampling, request.max_tokens, VOCABULARY, matcher)
         self.texts[request.id] = ""
@@ -273,7 +278,8 @@ class World:
             return bool(self.loads)
         self.steps += 1
         assert batch.num_rows <= self.engine.max_rows
-        assert sum(1 + part.num_drafted for part in batch.slices if part.samples) <= self.limits.max_sampled
+        num_sampled = sum(1 + part.num_drafted for part in batch.slices if part.samples)
+        assert num_sampled + sum(len(part.rated) for part in batch.slices) <= self.limits.max_sampled
         if batch.slices and self.random.random() < 0.006:
             self.engine.fail_next_decode = True
         if batch.restores and self.random.random() < 0.02:
@@ -296,6 +302,8 @@ class World:
                 self.texts[name] += event.text
                 assert event.num_computed <= len(sequence.request.prompt)
                 self.logprobs[name] += event.logprobs
+                assert not event.prompt_logprobs or (name not in self.rated and not self.texts[name])
+                self.rated |= {name: event.prompt_logprobs} if event.prompt_logprobs else {}
             else:
                 self.finishes[name] = event
 
@@ -341,6 +349,7 @@ class World:
         for part, output in zip(batch.slices, result.outputs, strict=False):
             assert 0 not in output.tokens[:-1], "drawn beyond the end"
             seen["chunks"] += not part.samples
+            seen["rated chunks"] += bool(output.rated)
             seen["ends of constraints"] += output.is_over
             if part.num_drafted:
                 num_accepted = output.num_accepted

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from math import isnan
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,7 +26,7 @@ NUM_WORLDS = int(os.environ.get("REAME_ORACLE_WORLDS", "3000"))
 def outcome(drawn: list[int], request: Request, engine: FakeEngine) -> tuple[list[int], str, str]:
     """What a client must get of the plain loop's tokens, worked out the slow way: (tokens, text, reason)."""
     if not drawn:
-        return [], "", "stop"
+        return [], "", "stop" if request.background else "length"
     text = ""
     for count, token in enumerate(drawn, 1):
         if token == 0:
@@ -46,6 +47,7 @@ def check_sequence(world: World, name: str, sequence: Sequence) -> None:
     tokens, text, reason = outcome(world.expected[name], request, world.engine)
     drawn = sequence.tokens[len(request.prompt) :]
     check_logprobs(world, name, sequence)
+    check_rated(world, name, sequence)
     if name in world.absent:
         assert name not in world.finishes
     elif not world.finishes[name].error:
@@ -74,6 +76,19 @@ def check_logprobs(world: World, name: str, sequence: Sequence) -> None:
         if matcher:
             matcher.consume(entry.token)
     assert world.texts[name].startswith(b"".join(entry.piece for entry in told).decode())
+
+
+def check_rated(world: World, name: str, sequence: Sequence) -> None:
+    """A prompt is rated once and whole, by the cells before each token, whatever of it was in the cache."""
+    prompt, rated = sequence.request.prompt, world.rated.get(name, ())
+    if rated:
+        assert sequence.request.prompt_logprobs
+        assert [entry.token for entry in rated] == list(prompt)
+        assert isnan(rated[0].logprob)
+        _, states = chain(prompt)
+        assert [entry.logprob for entry in rated[1:]] == [-1.0 - state % 7 for state in states[:-1]]
+    elif sequence.request.prompt_logprobs and name in world.finishes:
+        assert world.finishes[name].error
 
 
 def check_world(world: World) -> None:
@@ -113,7 +128,7 @@ class WatchedWorld(World):
 def test_the_worlds_contain_what_they_are_for() -> None:
     """All that can happen to a sequence does happen, often, in the first worlds; and few cancels, which hide faults."""
     seen: Counter[str] = Counter()
-    for seed in range(300):
+    for seed in range(500):
         world = WatchedWorld(seed)
         world.run()
         seen += world.seen
@@ -126,7 +141,7 @@ def test_the_worlds_contain_what_they_are_for() -> None:
         "copies", "evictions", "takeovers", "compactions", "failures", "chunks", "drafts wholly accepted",
         "drafts partly accepted", "drafts not accepted", "stops in drafts", "ends in drafts", "forced beyond drafts",
         "ends of constraints", "single flights",
-        "worlds with preemption", "cached", "deadlines", "cancels", "saves", "restores",
+        "worlds with preemption", "cached", "deadlines", "cancels", "saves", "restores", "rated chunks",
     )  # fmt: skip
     assert min(seen[kind] for kind in kinds) >= 20, seen
     assert seen["cancels"] < seen["sequences"] / 20, seen

@@ -185,7 +185,7 @@ class Admission:
         best, most = None, 0
         for slot in self.slots.slots:
             if slot.namespace == sequence.request.namespace:
-                length = min(slot.common_prefix(sequence.tokens), len(sequence.tokens) - 1)
+                length = min(slot.common_prefix(sequence.tokens), sequence.num_reusable)
                 if length > most:
                     best, most = slot, length
         return best, most
@@ -196,14 +196,14 @@ class Admission:
         size = self._capture.block_tokens
         if not size:
             return 0
-        stop = min(sequence.num_on_disk, len(sequence.tokens) - 1) // size * size
+        stop = min(sequence.num_on_disk, sequence.num_reusable) // size * size
         return stop if stop > length and self._cost.pays_to_load(stop - length) else 0
 
     def _longest_in_flight(self, sequence: Sequence) -> int:
         """The longest prefix of the sequence that another one is catching up with at this moment."""
         return max(
             (
-                min(common_prefix(other.tokens, sequence.tokens), len(sequence.tokens) - 1)
+                min(common_prefix(other.tokens, sequence.tokens), sequence.num_reusable)
                 for other in self.running
                 if not other.decodes and other.request.namespace == sequence.request.namespace
             ),

@@ -99,6 +99,15 @@ class Slice:
     samples: bool
 
     @property
+    def rated(self) -> range:
+        """Those of its rows whose logits rate the prompt's next token, when these are wanted."""
+        request, known = self.sequence.request, len(self.sequence.rated)
+        if not request.prompt_logprobs:
+            return range(0)
+        first = max(known - 1 - self.start, 0)
+        return range(first, max(first, min(len(self.tokens), len(request.prompt) - 1 - self.start)))
+
+    @property
     def num_drafted(self) -> int:
         return len(self.draft.tokens) if self.draft else 0
 
@@ -123,6 +132,7 @@ class Output:
 
     The cells of the first `num_accepted` tokens are computed. It ends early at a token that ends a generation.
     `is_over`: the constraint lets nothing follow. `draft` is a proposal for the next step.
+    `rated` are tokens of the prompt with their probabilities, when these are wanted.
     """
 
     tokens: tuple[int, ...] = ()
@@ -130,6 +140,7 @@ class Output:
     num_accepted: int = 0
     is_over: bool = False
     draft: Draft | None = None
+    rated: tuple[TokenLogprob, ...] = ()
 
 
 @frozen

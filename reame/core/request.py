@@ -78,6 +78,8 @@ class Call:
     """Computed only while nobody else wants anything, and then with no time limit but `timeout`."""
     constraint: Constraint | None = None
     """What the answer must be."""
+    constraint_field: str = ""
+    """Where in the client's request it stands, for errors."""
     conclave: Conclave | None = None
     """Several candidates answer each prompt and one is elected; `n` is 1 then."""
     prompt_logprobs: bool = False
@@ -101,10 +103,11 @@ class Request:
     the most it may generate, already clamped to the context; 0 only computes the prompt, but for its last token (that
     is always computed anew, for its logits). `background`: only while nobody else wants anything. `deadline` is on the
     clock that `Scheduler.plan(now)` is given, in seconds. `forced` are the tokens that `constraint` lets every answer
-    begin with, fewer than `max_tokens`: they are generated without being drawn. With `prompt_logprobs` all of the prompt
-    is computed anew, for its logits. `healed`: the answer's first tokens spell this, which was taken back from the prompt
-    and is not told. `generation_s`: see `Call`. `conclave`: the election whose outcome is meant, where a request names
-    an old answer; the loop computes single candidates.
+    begin with, fewer than `max_tokens`: they are generated without being drawn. With `prompt_logprobs` all of the
+    prompt is computed anew, for its logits, and `forced` is empty, as what is told of the prompt comes first.
+    `healed`: the answer's first tokens spell this, which was taken back from the prompt and is not told.
+    `generation_s`: see `Call`. `conclave`: the election whose outcome is meant, where a request names an old answer;
+    the loop computes single candidates.
     """
 
     id: str

@@ -49,8 +49,8 @@ class RowPlanner:
         num_rows = sum(rows for _, rows in steady)
         gentle = bool(steady) or any(s.request.background for s in running)
         room = self._prefill_rows(num_rows, gentle=gentle) if catching_up else 0
-        shared = [(s, rows) for s, rows in _share(catching_up, room) if rows]
-        drafts = self._drafts(decoding, num_rows + sum(rows for _, rows in shared), len(running))
+        shared, num_sampled = self._within_sampled(_share(catching_up, room), len(running))
+        drafts = self._drafts(decoding, num_rows + sum(rows for _, rows in shared), num_sampled)
         return [_slice(s, rows, drafts.get(s.order)) for s, rows in (*steady, *shared)]
 
     def _fitting(self, decoding: list[Sequence], room: int) -> list[tuple[Sequence, int]]:
@@ -63,10 +63,24 @@ class RowPlanner:
             granted.append((sequence, 1 + more))
         return granted
 
-    def _drafts(self, decoding: list[Sequence], num_rows: int, num_running: int) -> dict[int, Draft]:
+    def _within_sampled(
+        self, shared: list[tuple[Sequence, int]], num_sampled: int
+    ) -> tuple[list[tuple[Sequence, int]], int]:
+        """The chunks, with no more rows that rate a prompt than may give logits; and how many rows then do, when
+        `num_sampled` do anyway, one for each running sequence."""
+        granted = []
+        for sequence, rows in shared:
+            if sequence.request.prompt_logprobs:
+                rows = min(rows, 1 + self._limits.max_sampled - num_sampled)
+                num_sampled += max(rows - 1, 0)
+            if rows:
+                granted.append((sequence, rows))
+        return granted, num_sampled
+
+    def _drafts(self, decoding: list[Sequence], num_rows: int, num_sampled: int) -> dict[int, Draft]:
         """By order of sequence: as much of each draft as pays."""
         drafts = [(s, draft) for s in decoding if s.draft and (draft := s.draft.cut(self._longest_draft(s)))]
-        room = min(self._within_time(num_rows, len(decoding)) - num_rows, self._limits.max_sampled - num_running)
+        room = min(self._within_time(num_rows, len(decoding)) - num_rows, self._limits.max_sampled - num_sampled)
         self._undrafted += 1
         if not drafts or room <= 0:
             return {}

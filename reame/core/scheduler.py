@@ -6,6 +6,7 @@ Prefill is catching up by many rows, decoding by one, a draft by a few that may 
 
 from __future__ import annotations
 
+from math import nan
 from typing import TYPE_CHECKING
 
 from reame.core.admission import Admission, Limits
@@ -201,7 +202,10 @@ class Scheduler:
         warm = [s for s in self.running if not (s.request.max_tokens or s.num_wanted or s.waits_for_disk)]
         for sequence in (*warm, *self.admission.take_warm_already()):
             sequence.first_token = now
-            self._finish(sequence, "stop", now)
+            if sequence.request.prompt_logprobs and not sequence.rated:
+                (token,) = sequence.request.prompt
+                self._tell_rated(sequence, (TokenLogprob(token, self._piece(token), nan),))
+            self._finish(sequence, "stop" if sequence.request.background else "length", now)
 
     def _advance(self, part: Slice, output: Output, first_cell: int, now: float) -> None:
         sequence = part.sequence
@@ -212,9 +216,16 @@ class Scheduler:
         sequence.num_forced = max(0, len(output.tokens) - output.num_accepted - 1)
         if not sequence.request.max_tokens:
             self._events.append((sequence, Delta(num_computed=sequence.num_computed)))
+        self._tell_rated(sequence, output.rated)
         if part.samples:
             sequence.first_token = sequence.first_token or now
             self._emit(sequence, output, now)
+
+    def _tell_rated(self, sequence: Sequence, rated: tuple[TokenLogprob, ...]) -> None:
+        """The prompt's tokens go out together, once the last of them is rated."""
+        sequence.rated += rated
+        if rated and len(sequence.rated) == len(sequence.request.prompt):
+            self._events.append((sequence, Delta(prompt_logprobs=sequence.rated)))
 
     def _emit(self, sequence: Sequence, output: Output, now: float) -> None:
         text = ""
@@ -225,11 +236,13 @@ class Scheduler:
             if token in self._eog_tokens:
                 reason = "stop"
                 break
-            text += sequence.text.push(self._piece(token))
+            piece = self._piece(token)
+            text += sequence.text.push(piece)
+            sequence.has_line = sequence.has_line or b"\n" in piece
             sequence.untold_logprobs += output.logprobs[position : position + 1]
             logprobs += sequence.take_logprobs()
             is_over = output.is_over and position == len(output.tokens) - 1
-            reason = "stop" if is_over else self._reason_to_end(sequence)
+            reason = "stop" if is_over else self._reason_to_end(sequence, now)
             if reason:
                 break
         if reason:
@@ -240,10 +253,12 @@ class Scheduler:
         if reason:
             self._finish(sequence, reason, now)
 
-    def _reason_to_end(self, sequence: Sequence) -> FinishReason | None:
+    def _reason_to_end(self, sequence: Sequence, now: float) -> FinishReason | None:
         if sequence.text.stopped:
             return "stop"
-        return "length" if sequence.num_generated == sequence.request.max_tokens else None
+        limit_s = sequence.request.generation_s
+        is_late = limit_s is not None and sequence.has_line and now - sequence.first_token >= limit_s
+        return "length" if is_late or sequence.num_generated == sequence.request.max_tokens else None
 
     def _finish(
         self,
@@ -257,5 +272,12 @@ class Scheduler:
         sequence.done = True
         self.admission.leave(sequence, keep=keep)
         timings = sequence.timings(now, saved=self.cost.seconds(sequence.num_cached) if sequence.num_cached else 0.0)
-        finish = Finish(reason=reason, usage=sequence.usage(), timings=timings, drafts=sequence.drafts, error=error)
+        finish = Finish(
+            reason=reason,
+            usage=sequence.usage(),
+            timings=timings,
+            drafts=sequence.drafts,
+            error=error,
+            stop=sequence.text.stop,
+        )
         self._events.append((sequence, finish))

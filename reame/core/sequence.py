@@ -51,13 +51,18 @@ class Sequence:
     preempted: bool = False
     """It was; what it finds computed after that is not counted as cached."""
     drafts: DraftCount = Factory(DraftCount)
+    rated: tuple[TokenLogprob, ...] = ()
+    """The prompt's tokens as far as their probabilities are known, when they are wanted."""
+    has_line: bool = False
+    """A line of the answer has ended."""
     done: bool = False
     admitted: float = field(default=0.0)
     first_token: float = field(default=0.0)
 
     @classmethod
     def new(cls, request: Request, now: float, num_on_disk: int = 0) -> Sequence:
-        return cls(request, list(request.prompt), TextStream(request.stop), now, num_on_disk=num_on_disk)
+        text = TextStream(request.stop, num_untold=len(request.healed))
+        return cls(request, list(request.prompt), text, now, num_on_disk=num_on_disk)
 
     @property
     def num_computed(self) -> int:
@@ -86,6 +91,15 @@ class Sequence:
     def cells_wanted(self) -> int:
         """Cells it will hold when it has caught up."""
         return self.num_computed + self.num_wanted
+
+    @property
+    def num_reusable(self) -> int:
+        """How long a prefix that is computed already it may start from. The last token is computed anew, for its
+        logits, and so are all whose logits rate the next token of the prompt."""
+        request = self.request
+        if request.prompt_logprobs and len(self.rated) < len(request.prompt):
+            return max(len(self.rated) - 1, 0)
+        return len(self.tokens) - 1
 
     @property
     def waits_for_disk(self) -> bool:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reame.core.constraint import Matcher
+    from reame.core.healing import Healing
     from reame.core.request import Request
     from reame.engine.base import Engine
 
@@ -21,10 +22,14 @@ MOST_FORCED = 64
 
 
 class Drawing:
-    """Lives from a request's first draw until `close`. `matcher` is None when the request has no constraint."""
+    """Lives from a request's first draw until `close`. `matcher` is None when the request has no constraint, `healing`
+    when nothing was taken back from its prompt."""
 
-    def __init__(self, engine: Engine, request: Request, matcher: Matcher | None) -> None:
+    def __init__(
+        self, engine: Engine, request: Request, matcher: Matcher | None, healing: Healing | None = None
+    ) -> None:
         self.matcher = matcher
+        self._healing = healing
         self._engine = engine
         self._num_top = request.logprobs
         self._sampler = engine.new_sampler(request.sampling, request.prompt)
@@ -77,8 +82,8 @@ class Drawing:
 
     def _sample(self, row: int, logprobs: list[TokenLogprob]) -> int:
         """The constraint's mask comes first: probabilities are those among what is allowed."""
-        if self.matcher:
-            self._engine.mask(row, self.matcher.mask())
+        if mask_of := self._healing or self.matcher:
+            self._engine.mask(row, mask_of.mask())
         token = self._engine.sample(row, self._sampler)
         if self._num_top is not None:
             piece = self._engine.vocabulary.piece
@@ -86,6 +91,9 @@ class Drawing:
             logprobs.append(TokenLogprob(token, piece(token), logprob, tuple((t, piece(t), p) for t, p in rivals)))
         if self.matcher and token not in self._engine.info.eog_tokens:
             self.matcher.consume(token)
+        if self._healing:
+            self._healing.consume(self._engine.vocabulary.piece(token))
+            self._healing = None if self._healing.is_over else self._healing
         return token
 
     def _note_forced(self, token: int, logprobs: list[TokenLogprob]) -> None:

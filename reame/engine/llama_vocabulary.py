@@ -5,6 +5,10 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from reame.core.fim import FimTokens
+
+_FIM = ("pre", "suf", "mid", "rep", "sep")
+
 
 class LlamaVocabulary:
     """See `engine.base.Vocabulary`. `library` is llama_cpp's low-level module, `vocab` its pointer."""
@@ -27,9 +31,27 @@ class LlamaVocabulary:
                 return list(tokens[:count])
             room = -count
 
+    def spelled(self, token: int) -> bytes:
+        return self._render(token, special=True)
+
     def text(self, token: int) -> str:
-        """A token's text with control tokens spelled out, such as `<|im_end|>`."""
-        return self._render(token, special=True).decode("utf-8", "replace")
+        """`spelled` as text."""
+        return self.spelled(token).decode("utf-8", "replace")
+
+    def fim_tokens(self) -> FimTokens | None:
+        """The marks for filling in the middle that llama.cpp knows this vocabulary to have."""
+        found = [getattr(self._library, f"llama_vocab_fim_{name}")(self._vocab) for name in _FIM]
+        prefix, suffix, middle, repository, file = found
+        if min(prefix, suffix, middle) < 0:
+            return None
+        return FimTokens(
+            prefix=prefix,
+            suffix=suffix,
+            middle=middle,
+            repository=repository if repository >= 0 else None,
+            file=file if file >= 0 else None,
+            texts=(self.text(prefix), self.text(suffix), self.text(middle)),
+        )
 
     def eog_tokens(self) -> frozenset[int]:
         return frozenset(t for t in range(self.size) if self._library.llama_vocab_is_eog(self._vocab, t))

@@ -21,8 +21,10 @@ from reame.core.batch import (
     StepResult,
     Trim,
 )  # fmt: skip
+from reame.core.healing import Healing, Pieces
 from reame.engine.base import Engine, Row
 from reame.engine.drawing import Drawing
+from reame.engine.rating import rate
 from reame.errors import EngineError
 
 if TYPE_CHECKING:
@@ -69,7 +71,10 @@ class StepRunner:
         engine: Engine,
         drafter: Drafter | None = None,
         new_matcher: Callable[[Constraint], Matcher] = _no_matcher,
+        pieces: Pieces | None = None,
     ) -> None:
+        """`pieces` are the engine's own; without them they are put in order when the first answer is healed."""
+        self._pieces = pieces
         self._engine = engine
         self._drafter = drafter or NoDrafter()
         self._new_matcher = new_matcher
@@ -159,19 +164,28 @@ class StepRunner:
     def _drawing(self, request: Request) -> Drawing:
         if request.id not in self._drawings:
             matcher = self._new_matcher(request.constraint) if request.constraint else None
-            self._drawings[request.id] = Drawing(self._engine, request, matcher)
+            self._drawings[request.id] = Drawing(self._engine, request, matcher, self._healing(request))
         return self._drawings[request.id]
+
+    def _healing(self, request: Request) -> Healing | None:
+        if not request.healed:
+            return None
+        if self._pieces is None:
+            info = self._engine.info
+            self._pieces = Pieces(self._engine.vocabulary.piece, info.vocab_size, ends=info.eog_tokens)
+        return Healing(self._pieces, request.healed)
 
     def _draw(self, part: Slice, first: int) -> Output:
         """Draw what follows the slice, verify its draft, take back the rows that did not come true, and guess on.
 
         `first` is the index of the slice's first row in the batch.
         """
+        rated = rate(self._engine, part, first)
         if not part.samples:
-            return Output()
+            return Output(rated=rated)
         drawing = self._drawing(part.sequence.request)
         num_known = len(part.tokens) - part.num_drafted
-        output = drawing.verify(first + num_known - 1, part.tokens[num_known:])
+        output = evolve(drawing.verify(first + num_known - 1, part.tokens[num_known:]), rated=rated)
         if output.num_accepted < part.num_drafted:
             self._engine.trim(part.seq, part.start + num_known + output.num_accepted)
         if output.is_over or output.tokens[-1] in self._engine.info.eog_tokens:
@@ -186,4 +200,7 @@ class StepRunner:
 
 def _rows(part: Slice) -> list[Row]:
     first_sampled = len(part.tokens) - part.num_drafted - 1 if part.samples else len(part.tokens)
-    return [Row(token, part.start + i, part.seq, i >= first_sampled) for i, token in enumerate(part.tokens)]
+    rated = part.rated
+    return [
+        Row(token, part.start + i, part.seq, i >= first_sampled or i in rated) for i, token in enumerate(part.tokens)
+    ]
