@@ -127,3 +127,11 @@ class MemoryCollector(Collector):
             yield events
             yield GaugeMetricFamily("reame_answers", "Old answers kept.", value=answers.answers)
             yield GaugeMetricFamily("reame_answer_bytes", "Bytes of old answers.", value=answers.bytes)
+        if (archive := self._memory.archive) is not None:
+            kept = archive.stats()
+            events = CounterMetricFamily("reame_archive_events", "Of the archive, by what happened.", labels=["event"])
+            for event in ("appended", "dropped", "damaged", "foreign", "unreadable", "evicted"):
+                events.add_metric([event], getattr(kept, event))
+            yield events
+            yield GaugeMetricFamily("reame_archive_tokens", "Tokens of generations of the keys served.", value=kept.tokens)
+            yield GaugeMetricFamily("reame_archive_bytes", "Bytes of the archive on disk.", value=kept.bytes)

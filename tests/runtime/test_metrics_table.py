@@ -9,6 +9,7 @@ from reame.core.admission import Limits
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots
 from reame.memory.answers import AnswerStore
+from reame.memory.archive import Archive
 from reame.memory.block_store import BlockStore
 from reame.runtime.memory import Memory
 from reame.runtime.metrics import Metrics
@@ -23,7 +24,9 @@ async def test_readme_names_every_metric_and_no_other(tmp_path: Path) -> None:
     metrics.watch_loop(scheduler)
     store = BlockStore(tmp_path / "blocks", fingerprint=b"f" * 16, budget_bytes=1 << 20)
     answers = AnswerStore(tmp_path / "answers.sqlite", budget_bytes=1 << 20)
-    metrics.watch(Memory(store, answers, fingerprint=b"f" * 16, block_tokens=4, salt=b"", element_bytes=1))
+    memory = Memory(store, answers, fingerprint=b"f" * 16, block_tokens=4, salt=b"", element_bytes=1)
+    memory.archive = Archive(tmp_path / "archive", fingerprint=b"f" * 32, vocab_size=9, budget_bytes=1 << 20)
+    metrics.watch(memory)
     metrics.requests.labels("ok").inc()
     metrics.refresh()
     shown = set(re.findall(r"^# TYPE (\w+) ", metrics.render().decode(), re.MULTILINE))
