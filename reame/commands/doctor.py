@@ -17,6 +17,7 @@ async def doctor(
     config: Annotated[Path | None, cyclopts.Parameter(name=["--config", "-c"])] = None,
     sets: Annotated[tuple[str, ...], cyclopts.Parameter(name="--set", negative="", show_default=False)] = (),
     quick: Annotated[bool, Flag] = False,
+    seconds: Annotated[float, cyclopts.Parameter(validator=cyclopts.validators.Number(gte=5, lte=600))] = 60,
     as_json: Annotated[bool, Flag, cyclopts.Parameter(name="--json")] = False,
     write: Annotated[
         list[Path] | None, cyclopts.Parameter(negative="", consume_multiple=True, show_default=False)
@@ -38,6 +39,8 @@ async def doctor(
         A single setting, such as --set engine.context=4096. May be repeated; wins over the file.
     quick
         Measure nothing: only what the kernel says.
+    seconds
+        How long to measure at most; a large model needs the minute.
     as_json
         Print one JSON object.
     write
@@ -54,6 +57,7 @@ async def doctor(
             config=config,
             sets=sets,
             quick=quick,
+            seconds=seconds,
             as_json=as_json,
             write=write is not None,
             file=only(write or []),

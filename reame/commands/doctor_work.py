@@ -53,6 +53,7 @@ class Wanted:
     config: Path | None
     sets: tuple[str, ...]
     quick: bool
+    seconds: float
     as_json: bool
     write: bool
     file: Path | None
@@ -107,7 +108,8 @@ async def _examine(wanted: Wanted, config: Config, spec: str, machine: Machine) 
                 usable = try_out(config, here, options, go_on=lambda: not stop.is_set())
             except ModelError as error:
                 here, more = None, (*findings, Finding(Level.FAULT, str(error)))
-        plan = Plan(model=here, name=here.stem if here else "", options=usable, folder=memory_dir(config))
+        name = here.stem if here else ""
+        plan = Plan(model=here, name=name, options=usable, folder=memory_dir(config), seconds=wanted.seconds)
         measured = measure(plan, machine.share, on_progress=on_progress, go_on=lambda: not stop.is_set())
         return Examined(options=usable, path=here, measured=measured, findings=more)
 

@@ -20,6 +20,7 @@ CROWD = 7
 """Other sequences in the crowded run: eight rows a step, where kernels change."""
 SEQS = 1 + CROWD
 _TOP = 20
+_MOST_TOKENS = 96
 Draw = tuple[int, tuple[float, ...]]
 """A drawn token, and log-probabilities: its own and those of the 20 likeliest."""
 
@@ -29,7 +30,7 @@ def check(engine: Engine) -> tuple[float, float, bool]:
 
     Needs an engine of `SEQS` sequences and some 300 free cells; leaves it empty.
     """
-    prompt = engine.vocabulary.tokenize(TEXT, add_special=True, parse_special=False)
+    prompt = engine.vocabulary.tokenize(TEXT, add_special=True, parse_special=False)[:_MOST_TOKENS]
     last = len(prompt) - 1
     engine.trim(0, 0)
     engine.compact(())

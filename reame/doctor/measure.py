@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve, frozen
 
 from reame.doctor.bench import MAX_ROWS, NUM_CELLS
+from reame.doctor.clock import Clock
 from reame.doctor.gather import Told
 from reame.doctor.losslessness import SEQS
 from reame.doctor.orders import Order
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
     from reame.host.cpu import CpuShare
 
 SECONDS = 60.0
-"""For all children together; each ends by itself in time, and is killed `_LATE_S` after."""
+"""For all children together; each ends by itself in time, or is killed `_LATE_S` after. So all is over by then, too."""
 COMMAND = (sys.executable, "-m", "reame.doctor.child")
 SPINS = (3000, 1000, 0)
 """Lengths of spinning to try; 0 is libgomp's own, which is very long."""
 _LATE_S = 8.0
+_LEAST = 0.3
+"""Of the time that a child should have; with less it is not begun."""
 _MOST_CANDIDATES = 6
 _GLANCE_S = 0.1
 
@@ -75,7 +78,7 @@ def measure(
     """Blocks for up to `plan.seconds` and a little. A child that crashes, hangs or is refused is a sentence in
     `faults`, and what it told before holds. Raises GivenUp soon after `go_on` says no.
     """
-    started, watch = time.monotonic(), Watch(share)
+    clock, watch = Clock(plan.seconds), Watch(share)
     told, done = Told(name=plan.name), 0.0
     for order in _orders(plan, share, told):
         part = order.seconds / plan.seconds
@@ -83,10 +86,14 @@ def measure(
         def show(within: float, doing: str, done: float = done, part: float = part) -> None:
             on_progress(done + part * within, doing)
 
-        _run(plan.command, order, told, show, go_on)
+        seconds = min(order.seconds, clock.left)
+        if seconds < _LEAST * order.seconds:
+            told.skipped.append(_what(order))
+        else:
+            _run(plan.command, evolve(order, seconds=seconds), told, show, go_on, late=clock.left + _LATE_S)
         done += part
     on_progress(1.0, "")
-    return told.measured(time.monotonic() - started, watch.look())
+    return told.measured(clock.spent, watch.look())
 
 
 def _orders(plan: Plan, share: CpuShare, told: Told) -> Iterator[Order]:
@@ -130,10 +137,16 @@ def _variants(options: LlamaOptions) -> dict[str, dict[str, object]]:
 
 
 def _run(
-    command: Sequence[str], order: Order, told: Told, show: Callable[[float, str], None], go_on: Callable[[], bool]
+    command: Sequence[str],
+    order: Order,
+    told: Told,
+    show: Callable[[float, str], None],
+    go_on: Callable[[], bool],
+    *,
+    late: float,
 ) -> None:
-    """One child to its end, or to the end of its time."""
-    end = time.monotonic() + order.seconds + _LATE_S
+    """One child to its end, or until it is late: `late` seconds from now at most."""
+    end = time.monotonic() + min(order.seconds + _LATE_S, late)
     with (
         tempfile.TemporaryFile() as said,
         tempfile.TemporaryFile() as complaints,
@@ -149,7 +162,7 @@ def _run(
                 if not go_on():
                     raise GivenUp("the measurement was given up")
                 if not ended and time.monotonic() > end:
-                    told.faults.append(f"{_what(order)} took too long and was stopped")
+                    told.skipped.append(f"{_what(order)}, which took too long and was stopped")
                     return
         finally:
             child.kill()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import Table
 
 from reame.errors import ConfigError
 
@@ -26,10 +27,20 @@ def edited(text: str, values: Mapping[str, Value]) -> str:
             table, _, name = key.partition(".")
             if table not in document:
                 document[table] = tomlkit.table()
-            document[table][name] = value
+            _put(document[table], name, value)
         return tomlkit.dumps(document)
     except (TOMLKitError, TypeError) as error:
         raise ConfigError(f"the advice cannot be put into the file: {error}") from None
+
+
+def _put(table: Any, name: str, value: Value) -> None:
+    """A new key goes behind the table's last one, before the empty lines and remarks that lead to the next table."""
+    lines = table.value.body if isinstance(table, Table) and name not in table else []
+    tail = []
+    while lines and lines[-1][0] is None:
+        tail.append(lines.pop())
+    table[name] = value
+    lines.extend(reversed(tail))
 
 
 def values_of(settings: Iterable[Setting]) -> dict[str, Value]:
