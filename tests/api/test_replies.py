@@ -15,6 +15,7 @@ from scripted import finish
 from reame.api.chunks import Chunks, error_event
 from reame.api.replies import Head, Reply
 from reame.api.schema import Wanted
+from reame.core.draft import DraftCount
 from reame.core.events import Delta, Finish, Timings, TokenLogprob, Usage
 from reame.core.request import Call, Chat
 from reame.errors import RequestError
@@ -147,9 +148,11 @@ def test_usage_is_a_chunk_of_its_own_and_only_when_wanted() -> None:
 def test_the_last_chunk_and_the_whole_reply_say_what_was_not_computed(include_usage: bool) -> None:
     usage = Usage(prompt_tokens=5, cached_tokens=4, completion_tokens=1, disk_tokens=3)
     timings = Timings(queued_ms=1.04, prefill_ms=20.0, decode_ms=300.0, saved_ms=4000.0)
-    events: Events = [(0, Finish(reason="stop", usage=usage, timings=timings))]
+    drafts = DraftCount(proposed=9, accepted=7, seconds=0.25)
+    events: Events = [(0, Finish(reason="stop", usage=usage, timings=timings, drafts=drafts))]
     expected = {
         "live_tokens": 1, "disk_tokens": 3, "computed_tokens": 1, "stored_answers": 0,
+        "drafted_tokens": 9, "accepted_tokens": 7, "draft_saved_ms": 250.0,
         "queued_ms": 1.0, "prefill_ms": 20.0, "decode_ms": 300.0, "saved_ms": 4000.0,
     }  # fmt: skip
     *others, last = chunks(chat(stream=True, include_usage=include_usage), events)
