@@ -17,7 +17,6 @@ from quart import g, request
 from quart_trio.wrappers import TrioResponse as Response
 
 from reame.api.chunks import Chunks, dumps, error_event
-from reame.api.errors import ENDPOINTS
 from reame.api.replies import Head, Reply
 from reame.api.schema import Limits
 from reame.api.schema_chat import read_chat
@@ -77,8 +76,6 @@ class Routes:
         app.add_url_rule("/completions", view_func=self.completions, methods=["POST"])
         app.add_url_rule("/chat/completions", view_func=self.chat, methods=["POST"])
         app.add_url_rule("/warm", view_func=self.warm, methods=["POST"])
-        for path in ("/completion", "/infill"):
-            app.add_url_rule(path, path, view_func=self.misnamed, methods=["GET", "POST"])
 
     async def health(self) -> Response:
         health = self.intake.health()
@@ -87,7 +84,7 @@ class Routes:
             "status": health.status,
             "detail": health.detail,
             "model": self.intake.model_id,
-            "slots": {"total": health.slots_total, "busy": health.slots_busy},
+            "slots": {"total": health.slots_total, "busy": health.slots_busy, "background": health.slots_background},
             "queue": {"depth": health.queue_depth, "oldest_wait_s": round(health.oldest_wait_s, 3)},
         }
         headers = {"Cache-Control": "no-store"} | ({} if ready else {"Retry-After": _RETRY_S})
@@ -125,9 +122,6 @@ class Routes:
             async for index, event in warming:
                 warming.take(index, event)
         return json_response(warming.whole(), headers={"X-Request-Id": replies.request_id})
-
-    async def misnamed(self) -> Response:
-        raise RequestError(f"This server does not have this endpoint. It has: {ENDPOINTS}.", status=404)
 
     async def _answer(self, read: Callable[[bytes, Limits], Wanted]) -> Response:
         return await self.answer(await self.wanted(read))
@@ -175,15 +169,23 @@ class Routes:
         return wanted
 
     async def _read(self, read: Callable[[bytes, Limits], W], raw: bytes) -> W:
-        model = self.intake.model
-        limits = Limits(
-            sampling=self.sampling,
-            max_n=self.config.engine.slots,
-            vocab_size=None if model is None else model.info.vocab_size,
-        )
+        limits = self.limits()
         if len(raw) <= LARGE_BODY:
             return read(raw, limits)
         return await trio.to_thread.run_sync(read, raw, limits, limiter=self.parsing)
+
+    def limits(self) -> Limits:
+        model = self.intake.model
+        return Limits(
+            sampling=self.sampling,
+            max_n=self.config.engine.slots,
+            vocab_size=None if model is None else model.info.vocab_size,
+            spelled=None if model is None else model.vocabulary.spelled,
+            eog_tokens=frozenset() if model is None else model.info.eog_tokens,
+            infill_temperature=self.config.sampling.infill_temperature,
+            conclave_candidates=self.config.conclave.candidates,
+            conclave_margin=self.config.conclave.margin,
+        )
 
     def _check_model(self, name: str) -> None:
         if name not in ("", self.intake.model_id):
@@ -225,5 +227,5 @@ class Routes:
         )
 
 
-def json_response(body: dict[str, Any], *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def json_response(body: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(dumps(body), status=status, headers=headers, content_type="application/json")

@@ -13,25 +13,34 @@ from attrs import evolve, frozen
 from reame.api.schema_fields import Fields, parse_object
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from reame.core.request import Call, Sampling
 
 MAX_STOPS = 4
+MAX_EDITOR_STOPS = 64
+"""Where a gap is filled in: editors send the marks of many models, and what begins the next piece of code."""
 MAX_STOP_CHARS = 1024
-_NO_LIMIT = 10**18
-_CONSTRAINTS = ("grammar", "json_schema", "guided_json", "guided_regex", "guided_choice", "guided_grammar")
-"""Other servers' names for constrained output. Free text instead of it would be a wrong answer."""
+NO_LIMIT = 10**18
 
 
 @frozen(kw_only=True)
 class Limits:
     """What the server allows, and what a request gets that does not say otherwise.
 
-    `max_n`: answers to one prompt at most. `vocab_size` None: not known yet, token ids cannot be checked.
+    `max_n`: answers to one prompt at most. `vocab_size` and `spelled` None: no model yet, token ids can neither be
+    checked nor be written out.
     """
 
     sampling: Sampling
     max_n: int
     vocab_size: int | None = None
+    spelled: Callable[[int], bytes] | None = None
+    eog_tokens: frozenset[int] = frozenset()
+    infill_temperature: float = 0.0
+    conclave_candidates: int = 5
+    conclave_margin: float = 0.1
+    """Of `best_of: "auto"`: candidates at most; how close two tokens are between which the first one was uncertain."""
 
 
 @frozen(kw_only=True)
@@ -50,17 +59,8 @@ class Wanted:
 
 
 def read_fields(raw: bytes) -> Fields:
-    """The body as fields, with all that no endpoint can do refused. Raises RequestError (400)."""
-    fields = Fields(parse_object(raw))
-    shape = fields.record("response_format")
-    if shape is not None and shape.text("type") != "text":
-        name = shape.text("type")
-        known = name if name in ("json_object", "json_schema", "grammar") else "this one"
-        raise fields.fault("response_format", f'must be {{"type": "text"}}: {known} is not supported by this version.')
-    for name in _CONSTRAINTS:
-        if fields.get(name) is not None:
-            raise fields.fault(name, "is not supported by this version.")
-    return fields
+    """The body as fields. Raises RequestError (400)."""
+    return Fields(parse_object(raw))
 
 
 def read_sampling(fields: Fields, limits: Limits) -> Sampling:
@@ -99,23 +99,23 @@ def _read_bias(fields: Fields, vocab_size: int | None) -> tuple[tuple[int, float
     return tuple(bias)
 
 
-def read_stop(fields: Fields) -> tuple[str, ...]:
-    """Stop strings: one or a list of up to four; empty ones say nothing and are left out."""
+def read_stop(fields: Fields, most: int = MAX_STOPS) -> tuple[str, ...]:
+    """Stop strings: one or a list of up to `most`; empty ones say nothing and are left out."""
     value = fields.get("stop")
     stops = [] if value is None else [value] if isinstance(value, str) else value
     if not isinstance(stops, list) or not all(isinstance(stop, str) for stop in stops):
         raise fields.fault("stop", "must be a string or a list of strings.")
-    if len(stops) > MAX_STOPS:
-        raise fields.fault("stop", f"may have at most {MAX_STOPS} strings, not {len(stops)}.")
+    if len(stops) > most:
+        raise fields.fault("stop", f"may have at most {most} strings, not {len(stops)}.")
     if any(len(stop) > MAX_STOP_CHARS for stop in stops):
         raise fields.fault("stop", f"may have strings of at most {MAX_STOP_CHARS} characters.")
     return tuple(stop for stop in stops if stop)
 
 
-def read_max_tokens(fields: Fields) -> int | None:
+def read_max_tokens(fields: Fields, least: int = 1) -> int | None:
     """The limit under either of its names; one far above the context is fine and is clamped later."""
-    new = fields.whole("max_completion_tokens", 1, _NO_LIMIT)
-    old = fields.whole("max_tokens", 1, _NO_LIMIT)
+    new = fields.whole("max_completion_tokens", least, NO_LIMIT)
+    old = fields.whole("max_tokens", least, NO_LIMIT)
     if new is not None and old is not None and new != old:
         raise fields.fault("max_completion_tokens", "and max_tokens mean the same and differ: send one of them.")
     return old if new is None else new
@@ -129,6 +129,18 @@ def read_answers(fields: Fields) -> bool:
     """Whether an old answer to the very same request will do: `{"reame": {"answers": false}}` says no."""
     own = fields.record("reame")
     return own is None or own.get("answers") is None or own.flag("answers")
+
+
+def read_heal(fields: Fields) -> bool | None:
+    """Whether a prompt may be taken back to where its last word begins: `{"reame": {"heal": true}}`; None: not said."""
+    own = fields.record("reame")
+    return None if own is None or own.get("heal") is None else own.flag("heal")
+
+
+def read_background(fields: Fields) -> bool:
+    """Whether it may wait until nobody else wants anything: `{"reame": {"background": true}}`."""
+    own = fields.record("reame")
+    return own is not None and own.flag("background")
 
 
 def read_stream(fields: Fields) -> tuple[bool, bool]:

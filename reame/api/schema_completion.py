@@ -2,45 +2,59 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from reame.api import schema
 from reame.api.schema import Limits, Wanted
+from reame.api.schema_conclave import read_conclave
 from reame.api.schema_fields import kind
+from reame.api.schema_format import read_format
+from reame.core.fim import Infill
 from reame.core.request import Call
 
 if TYPE_CHECKING:
     from reame.api.schema_fields import Fields
 
 MAX_LOGPROBS = 5
+_MARKS = ("<|fim_", "<fim_", "<PRE>", "[SUFFIX]", "<\uff5cfim", "<|code_")
+"""How the marks of models that fill in the middle begin. Editors write the whole prompt themselves."""
 
 
 def read_completion(raw: bytes, limits: Limits) -> Wanted:
     """Raises RequestError (400) with the field at fault."""
     fields = schema.read_fields(raw)
-    prompts = _read_prompts(fields, limits.vocab_size)
+    prompts = read_prompts(fields, limits.vocab_size)
     logprobs = fields.whole("logprobs", 0, MAX_LOGPROBS)
-    n = schema.read_n(fields, limits)
-    _refuse_unsupported(fields, n)
+    n, conclave = schema.read_n(fields, limits), read_conclave(fields, limits)
+    suffix = fields.text("suffix") or ""
+    echo = fields.flag("echo")
+    rated = echo and logprobs is not None
+    form = read_format(fields)
     stream, include_usage = schema.read_stream(fields)
     return Wanted(
         call=Call(
-            prompts=prompts,
+            prompts=_around_gaps(fields, prompts, suffix, rated=rated) if suffix else prompts,
             n=n,
+            conclave=conclave,
             sampling=schema.read_sampling(fields, limits),
-            max_tokens=schema.read_max_tokens(fields),
-            stop=schema.read_stop(fields),
-            answers=schema.read_answers(fields),
+            max_tokens=schema.read_max_tokens(fields, least=0),
+            stop=schema.read_stop(fields, _most_stops(prompts, suffix)),
+            answers=schema.read_answers(fields) and not rated,
+            heal=schema.read_heal(fields),
+            prompt_logprobs=rated,
+            background=schema.read_background(fields),
             logprobs=logprobs,
+            constraint=form.constraint,
+            constraint_field=form.field,
         ),
         model=fields.text("model") or "",
         stream=stream,
         include_usage=include_usage,
-        echo=_read_echo(fields, prompts, logprobs),
+        echo=tuple(_written(prompt, limits) for prompt in prompts) if echo else (),
     )
 
 
-def _read_prompts(fields: Fields, vocab_size: int | None) -> tuple[str | tuple[int, ...], ...]:
+def read_prompts(fields: Fields, vocab_size: int | None) -> tuple[str | tuple[int, ...], ...]:
     value = fields.get("prompt")
     if isinstance(value, str):
         return (value,)
@@ -67,19 +81,23 @@ def _token_ids(fields: Fields, value: list[Any], vocab_size: int | None) -> tupl
     return tuple(value)
 
 
-def _read_echo(fields: Fields, prompts: tuple[str | tuple[int, ...], ...], logprobs: int | None) -> tuple[str, ...]:
-    if not fields.flag("echo"):
-        return ()
-    if logprobs is not None:
-        raise fields.fault("echo", "together with logprobs is not supported by this version.")
-    if not all(isinstance(prompt, str) for prompt in prompts):
-        raise fields.fault("echo", "of token ids is not supported by this version: send the prompt as text.")
-    return cast("tuple[str, ...]", prompts)
+def _written(prompt: str | tuple[int, ...], limits: Limits) -> str:
+    if isinstance(prompt, str) or limits.spelled is None:
+        return str(prompt)
+    return b"".join(map(limits.spelled, prompt)).decode("utf-8", "replace")
 
 
-def _refuse_unsupported(fields: Fields, n: int) -> None:
-    if fields.text("suffix"):
-        raise fields.fault("suffix", "is not supported by this version.")
-    best_of = fields.whole("best_of", 1, 10**6)
-    if best_of not in (None, n):
-        raise fields.fault("best_of", f"other than n ({n}) is not supported by this version.")
+def _around_gaps(
+    fields: Fields, prompts: tuple[str | tuple[int, ...], ...], suffix: str, *, rated: bool
+) -> tuple[Infill, ...]:
+    if rated:
+        raise fields.fault("suffix", "cannot be combined with echo and logprobs.")
+    texts = [prompt for prompt in prompts if isinstance(prompt, str)]
+    if len(texts) != len(prompts):
+        raise fields.fault("suffix", "needs a prompt that is text.")
+    return tuple(Infill(prefix=text, suffix=suffix) for text in texts)
+
+
+def _most_stops(prompts: tuple[str | tuple[int, ...], ...], suffix: str) -> int:
+    marked = any(isinstance(prompt, str) and any(mark in prompt for mark in _MARKS) for prompt in prompts)
+    return schema.MAX_EDITOR_STOPS if suffix or marked else schema.MAX_STOPS

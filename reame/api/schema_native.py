@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 from reame.api import schema
 from reame.api.schema_completion import read_prompts
 from reame.api.schema_fields import Fields, kind, parse_object
+from reame.api.schema_format import read_format
 from reame.core.fim import Infill
 from reame.core.request import Call
 
@@ -152,6 +153,7 @@ def _wanted(fields: Fields, limits: Limits, prompts: tuple[Any, ...], sampling: 
     if fields.flag("ignore_eos"):
         banned = tuple((token, -100.0) for token in sorted(limits.eog_tokens))
         sampling = evolve(sampling, logit_bias=(*sampling.logit_bias, *banned))
+    form = read_format(fields)
     limit_ms = fields.number("t_max_predict_ms", 0, 1e12)
     return NativeWanted(
         call=Call(
@@ -164,6 +166,8 @@ def _wanted(fields: Fields, limits: Limits, prompts: tuple[Any, ...], sampling: 
             logprobs=probs if probs or shows_tokens else None,
             heal=schema.read_heal(fields),
             generation_s=limit_ms / 1e3 if limit_ms else None,
+            constraint=form.constraint,
+            constraint_field=form.field,
         ),
         model=fields.text("model") or "",
         stream=fields.flag("stream"),

@@ -180,12 +180,6 @@ async def test_an_unknown_path(client: TestClientProtocol, path: str) -> None:
         assert "/v1/chat/completions" in error["message"]
 
 
-@pytest.mark.parametrize("path", ["/completion", "/v1/completion", "/infill", "/v1/infill/"])
-async def test_other_servers_paths_name_the_right_one(client: TestClientProtocol, path: str) -> None:
-    error = await error_of(await client.post(path, json={"prompt": "x"}), 404)
-    assert "/v1/completions" in error["message"]
-
-
 async def test_the_intake_refuses(intake: ScriptedIntake, client: TestClientProtocol) -> None:
     intake.refusal = RequestError("the queue is full", status=429, code="queue_full", retry_after=2)
     for stream in (False, True):
@@ -234,7 +228,7 @@ async def test_health_when_ready(client: TestClientProtocol) -> None:
         "status": "ready",
         "detail": "serving tiny",
         "model": MODEL,
-        "slots": {"total": 4, "busy": 0},
+        "slots": {"total": 4, "busy": 0, "background": 4},
         "queue": {"depth": 0, "oldest_wait_s": 0.0},
     }
 

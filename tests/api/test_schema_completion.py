@@ -6,12 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reame.api.schema import Limits
 from reame.api.schema_chat import read_chat
 from reame.api.schema_completion import read_completion
+from reame.core.fim import Infill
 from reame.core.request import Sampling
 from reame.errors import RequestError
 
@@ -91,8 +93,10 @@ def test_max_tokens(name: str) -> None:
     for value in (1, 5, 5.0, 10**9):
         assert completion(**{name: value}).call.max_tokens == value
         assert chat(**{name: value}).call.max_tokens == value
-    for bad in (0, -1, "5", True, [], 1.5, 10**30):
+    for bad in (-1, "5", True, [], 1.5, 10**30):
         assert param_at_fault(**{name: bad}) == name
+    with pytest.raises(RequestError):
+        chat(**{name: 0})
 
 
 def test_messages_speak_of_bounds_that_matter() -> None:
@@ -125,9 +129,6 @@ def test_both_limits_must_agree() -> None:
         ("stream", ["true", 1]),
         ("model", [1, {}]),
         ("logit_bias", [[], {"100": 1}, {"yes": 1}, {"-1": 1}, {"07": 1}, {"": 1}, {"²": 1}, {"9" * 30: 1}]),
-        ("response_format", [[], {}, {"type": "json_object"}, {"type": "wat"}, {"type": "json_schema"}]),
-        ("grammar", ['root ::= "x"']),
-        ("guided_json", [{}]),
     ],
 )
 def test_a_wrong_value_names_its_field(name: str, bad: list[object]) -> None:
@@ -192,13 +193,16 @@ def test_prompts_refused(prompt: object) -> None:
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"suffix": "x"}, "suffix"),
-        ({"best_of": 2}, "best_of"),
+        ({"suffix": "x", "prompt": [1, 2]}, "suffix"),
+        ({"suffix": "x", "echo": True, "logprobs": 1}, "suffix"),
+        ({"suffix": 1}, "suffix"),
+        ({"best_of": 0}, "best_of"),
+        ({"best_of": 65}, "best_of"),
+        ({"best_of": "most"}, "best_of"),
+        ({"best_of": 3, "n": 2}, "best_of"),
         ({"best_of": 1, "n": 2}, "best_of"),
         ({"logprobs": 6}, "logprobs"),
         ({"logprobs": True}, "logprobs"),
-        ({"echo": True, "logprobs": 1}, "echo"),
-        ({"echo": True, "prompt": [1, 2]}, "echo"),
         ({"echo": "yes"}, "echo"),
     ],
 )
@@ -213,6 +217,47 @@ def test_completions_accepted() -> None:
     assert completion(logprobs=0).call.logprobs == 0
     assert completion(prompt=["a", "b"], echo=True).echo == ("a", "b")
     assert completion(echo=False).echo == ()
+    assert completion(max_tokens=0).call.max_tokens == 0
+
+
+def test_echo_of_token_ids_is_their_text() -> None:
+    limits = evolve(LIMITS, spelled=lambda token: b"<%d>" % token)
+    wanted = read_completion(b'{"prompt": [[1, 2], [3]], "echo": true}', limits)
+    assert wanted.echo == ("<1><2>", "<3>")
+
+
+def test_echo_with_logprobs_rates_the_prompt() -> None:
+    call = completion(echo=True, logprobs=2).call
+    assert (call.prompt_logprobs, call.logprobs, call.answers) == (True, 2, False)
+    for call in (completion(echo=True).call, completion(logprobs=2).call):
+        assert (call.prompt_logprobs, call.answers) == (False, True)
+
+
+def test_a_suffix_makes_gaps() -> None:
+    gaps = completion(prompt=["a", "b"], suffix="z").call.prompts
+    assert gaps == (Infill(prefix="a", suffix="z"), Infill(prefix="b", suffix="z"))
+    assert completion(suffix="z", echo=True).echo == ("hi",)
+    assert completion(suffix="").call.prompts == ("hi",)
+
+
+def test_editors_may_send_many_stop_strings() -> None:
+    stops = [f"<|{number}|>" for number in range(14)]
+    assert len(completion(prompt="<|fim_prefix|>a<|fim_suffix|>b<|fim_middle|>", stop=stops).call.stop) == 14
+    assert len(completion(suffix="b", stop=stops).call.stop) == 14
+    with pytest.raises(RequestError, match="at most 64"):
+        completion(suffix="b", stop=["x"] * 65)
+    with pytest.raises(RequestError, match="at most 4"):
+        completion(prompt="a", stop=stops)
+
+
+def test_healing_is_asked_for_in_the_servers_own_object() -> None:
+    assert completion().call.heal is None
+    assert completion(reame={}).call.heal is None
+    assert completion(reame={"heal": True}).call.heal is True
+    assert completion(reame={"heal": False}).call.heal is False
+    with pytest.raises(RequestError) as caught:
+        completion(reame={"heal": 1})
+    assert caught.value.param == "reame.heal"
 
 
 NAMES = st.sampled_from([*OPTIONAL, "prompt", "messages", "repeat_last_n", "json_schema"])

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reame.core.answer_key import NOT_ASKED, answer_key, is_fixed
+from reame.core.constraint import Constraint
 from reame.core.request import Request, Sampling
+from reame.core.vote import Conclave
 
 WHO_AND_WHEN: dict[str, Any] = {"id": "other", "key": "bob", "deadline": 5.0}
 """Fields that do not decide the answer, and another value of each."""
@@ -20,7 +22,13 @@ OTHER: dict[str, Any] = {
     "stop": ("b",),
     "logprobs": 1,
     "namespace": "bob",
+    "conclave": Conclave(size=3),
     "background": True,
+    "constraint": Constraint("regex", "a"),
+    "forced": (4,),
+    "prompt_logprobs": True,
+    "healed": b"x",
+    "generation_s": 1.0,
     "temperature": 0.7,
     "top_k": 41,
     "top_p": 0.5,
