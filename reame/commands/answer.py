@@ -6,8 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
-from attrs import asdict, define, evolve, frozen
+from attrs import asdict, define, evolve, fields_dict, frozen
 
+from reame.api.conclave import said
+from reame.commands.election import told
 from reame.commands.front import INTERRUPTED, unless_interrupted
 from reame.config_load import override, parse_set
 from reame.core.events import Delta, Finish
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from reame.commands.screen import Screen
     from reame.config import Config
+    from reame.core.vote import Conclave
     from reame.runtime.intake import Intake
     from reame.runtime.prompts import ServedModel
 
@@ -36,6 +39,7 @@ class Manner:
     seed: int | None = None
     system: str = ""
     stats: bool = False
+    conclave: Conclave | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.seed is not None and not -(2**63) <= self.seed < 2**64:
@@ -58,12 +62,15 @@ class Manner:
         return {**asdict(self.config.sampling), "seed": self.seed, "system": self.system}
 
     def call(self, model: ServedModel, messages: Sequence[Message]) -> Call:
-        values = asdict(self.config.sampling)
-        max_tokens = values.pop("max_tokens") or None
+        defaults = asdict(self.config.sampling)
+        values = {name: value for name, value in defaults.items() if name in fields_dict(Sampling)}
         if self.system:
             messages = [{"role": "system", "content": self.system}, *messages]
         prompt = _document(messages) if model.template is None else Chat(messages=tuple(messages))
-        return Call(prompts=(prompt,), sampling=Sampling(**values, seed=self.seed), max_tokens=max_tokens)
+        sampling = Sampling(**values, seed=self.seed)
+        return Call(
+            prompts=(prompt,), sampling=sampling, max_tokens=defaults["max_tokens"] or None, conclave=self.conclave
+        )
 
 
 @define
@@ -83,7 +90,10 @@ async def show(intake: Intake, screen: Screen, call: Call, answer: Answer) -> No
             nursery.start_soon(_spin, screen, f"reading {replies.prompt_tokens} tokens", waiting)
             async for _, event in replies:
                 waiting.cancel()
-                if isinstance(event, Delta):
+                if isinstance(event, Delta) and event.progress:
+                    waiting = trio.CancelScope()
+                    nursery.start_soon(_spin, screen, said(event.progress), waiting)
+                elif isinstance(event, Delta):
                     answer.text += event.text
                     screen.answer(event.text)
                 else:
@@ -106,6 +116,8 @@ async def ask_once(
         screen.end_answer()
     if answer.error:
         raise answer.error
+    if answer.finish and answer.finish.verdict:
+        screen.note(told(answer.finish.verdict))
     if answer.finish and fills_context(answer.finish, model):
         screen.note(f"(the answer was cut: the context of {model.context} tokens is full)")
     if answer.finish and manner.stats:
@@ -120,9 +132,9 @@ def ready_model(intake: Intake) -> ServedModel:
 
 
 def fills_context(finish: Finish, model: ServedModel) -> bool:
-    """Whether the answer ended because the context did."""
+    """Whether the answer ended because the context did. Of an election it is not known: its usage is that of all."""
     used = finish.usage.prompt_tokens + finish.usage.completion_tokens
-    return finish.reason == "length" and used >= model.context
+    return finish.reason == "length" and finish.verdict is None and used >= model.context
 
 
 def account(finish: Finish) -> str:
@@ -133,7 +145,8 @@ def account(finish: Finish) -> str:
     computed = usage.prompt_tokens - usage.cached_tokens
     cached = f" and {usage.cached_tokens} cached" if usage.cached_tokens else ""
     read = f"prompt: {computed} tokens{cached}, {_pace(computed, timings.prefill_ms)}"
-    drawn = f"answer: {usage.completion_tokens} tokens, {_pace(usage.completion_tokens - 1, timings.decode_ms)}"
+    what = "all answers" if finish.verdict else "answer"
+    drawn = f"{what}: {usage.completion_tokens} tokens, {_pace(usage.completion_tokens - 1, timings.decode_ms)}"
     return f"({read}; {drawn})"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from reame.commands.answer import NO_TEMPLATE, Answer, account, fills_context, ready_model, show
+from reame.commands.election import told
 from reame.commands.front import unless_interrupted
 from reame.commands.keyboard import Line
 from reame.commands.screen import repaired
@@ -120,6 +121,8 @@ class Chatting:
             self._screen.note(f"({self._advice(answer.error.code) or answer.error})")
         elif stopped:
             self._screen.note("(stopped)")
+        elif answer.finish and answer.finish.verdict:
+            self._screen.note(told(answer.finish.verdict))
         elif answer.finish and fills_context(answer.finish, model):
             self._screen.note(f"(cut: the context of {model.context} tokens is full. /clear forgets the conversation)")
         if answer.finish and self._manner.stats:

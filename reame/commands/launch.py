@@ -8,7 +8,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from signal import SIGTERM
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import trio
 from attrs import frozen
@@ -16,6 +16,7 @@ from attrs import frozen
 from reame.catalog import identify, models_dir, split_parts
 from reame.commands.answer import Manner, ask_once
 from reame.commands.chat import Chatting
+from reame.commands.election import conclave_of
 from reame.commands.front import TerminalFront
 from reame.commands.keyboard import Keyboard
 from reame.commands.progress import shown_on
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from reame.catalog import Named
     from reame.config import Config
     from reame.config_load import Loaded
+    from reame.core.vote import VoteKind
 
 MAX_INPUT = 1 << 24
 """Bytes read from standard input; far above what any context holds."""
@@ -51,6 +53,8 @@ class Wanted:
     stdin: bool = False
     system: str = ""
     seed: int | None = None
+    best_of: str = ""
+    vote: VoteKind | None = None
     stats: bool = False
     serve: bool = False
     config: Path | None = None
@@ -65,7 +69,13 @@ async def launch(wanted: Wanted) -> int:
     config = config_for(wanted, named, loaded)
     if wanted.serve:
         return await _serve(wanted, named, config)
-    manner = Manner(config=config, seed=wanted.seed, system=repaired(wanted.system), stats=wanted.stats)
+    manner = Manner(
+        config=config,
+        seed=wanted.seed,
+        system=repaired(wanted.system),
+        stats=wanted.stats,
+        conclave=conclave_of(wanted.best_of, wanted.vote, config.conclave),
+    )
     question = await read_question(wanted)
     await fetch(named, wanted.model)
     return await _converse(named, manner, question)
@@ -81,8 +91,9 @@ def config_for(wanted: Wanted, named: Named, loaded: Loaded) -> Config:
         others = {"model.id": "", "model.chat_template": ""}
         values.update({key: value for key, value in others.items() if key not in wanted_keys(loaded)})
     if not wanted.serve:
-        if not loaded.config.engine.cells:  # as many as a single conversation needs
-            values["engine.cells"] = values.get("engine.context", loaded.config.engine.context)
+        if not loaded.config.engine.cells:  # as many as a single conversation needs, or several candidates of an answer
+            context = cast("int", values.get("engine.context", loaded.config.engine.context))
+            values["engine.cells"] = 2 * context if wanted.best_of else context
         if loaded.config.scheduler.request_timeout_s == SchedulerConfig().request_timeout_s:
             values["scheduler.request_timeout_s"] = LONGEST_S
         if "log.level" not in wanted_keys(loaded):
@@ -133,8 +144,11 @@ async def fetch(named: Named, spec: str) -> None:
 
 
 async def _serve(wanted: Wanted, named: Named, config: Config) -> int:
-    if wanted.question or wanted.stdin or wanted.system or wanted.seed is not None or wanted.stats:
-        raise ConfigError("--serve answers clients: leave out the question, --stdin, --system, --seed and --stats")
+    asks = wanted.question or wanted.stdin or wanted.system or wanted.seed is not None or wanted.stats
+    if asks or wanted.best_of or wanted.vote:
+        raise ConfigError(
+            "--serve answers clients: leave out the question, --stdin, --system, --seed, --stats, --best-of and --vote"
+        )
     from reame.commands.serve import serve_config
 
     await fetch(named, wanted.model)

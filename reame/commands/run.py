@@ -10,6 +10,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from reame.core.vote import VoteKind
+
 Switch = Parameter(negative="", show_default=False)
 Stdin = Annotated[bool, Switch, Parameter(name=["--stdin", "-"])]
 Stats = Annotated[bool, Switch, Parameter(name=["--stats", "-v"])]
@@ -27,6 +29,8 @@ async def run(
     seed: int | None = None,
     max_tokens: int | None = None,
     context: int | None = None,
+    best_of: Annotated[str, Parameter(show_default=False)] = "",
+    vote: VoteKind | None = None,
     stats: Stats = False,
     serve: Annotated[bool, Switch] = False,
     config: Annotated[Path | None, Parameter(name=["--config", "-c"])] = None,
@@ -63,6 +67,12 @@ async def run(
         Tokens of an answer at most; 0 = up to the end of the context (else sampling.max_tokens).
     context
         Tokens of the whole conversation at most; more take more memory (else engine.context).
+    best_of
+        So many candidates answer at a time, 2 to 64, and what most of them agree on is shown; auto = the others only
+        where the first one was uncertain.
+    vote
+        What --best-of compares: the final number, the label, the JSON value or the whole text (else the answers' own
+        kind).
     stats
         After an answer, say on standard error how many tokens it took and how fast they came.
     serve
@@ -86,6 +96,8 @@ async def run(
         stdin=stdin,
         system=system,
         seed=seed,
+        best_of=best_of,
+        vote=vote,
         stats=stats,
         serve=serve,
         config=config,

@@ -25,9 +25,9 @@ def is_fixed(request: Request, *, seed_given: bool) -> bool:
 def answer_key(fingerprint: bytes, request: Request) -> bytes:
     """32 bytes that two requests share only if their answers are the same. `fingerprint` is the model's.
 
-    Without a temperature nothing is drawn, so the seed is no part of it then.
+    Without a temperature nothing is drawn, so the seed is no part of it then, but for an election: there others draw.
     """
-    if request.sampling.temperature <= 0:
+    if request.sampling.temperature <= 0 and request.conclave is None:
         request = evolve(request, sampling=evolve(request.sampling, seed=None))
     hashed = hashlib.blake2b(digest_size=32, person=b"reame.answer", key=hashlib.sha256(fingerprint).digest())
     for part in _parts(request):

@@ -26,11 +26,13 @@ MOST_CANDIDATES = 64
 @frozen(kw_only=True)
 class Conclave:
     """`margin` None: all candidates at once. Else one answers first, and the others fork from its most uncertain token
-    only if the two likeliest ones there had probabilities less than `margin` apart."""
+    only if the two likeliest ones there had probabilities less than `margin` apart. `early`: stop those who cannot
+    change the outcome any more; it changes no answer."""
 
     size: int
     vote: VoteKind = "auto"
     margin: float | None = None
+    early: bool = True
 
 
 @frozen

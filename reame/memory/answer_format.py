@@ -10,6 +10,7 @@ from attrs import asdict, frozen
 from xxhash import xxh3_128_digest
 
 from reame.core.events import Delta, TokenLogprob, Usage
+from reame.core.vote import Agreed, Group, Verdict
 from reame.memory.format import Damaged
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Answer:
     deltas: tuple[Delta, ...]
     reason: FinishReason
     usage: Usage
+    verdict: Verdict | None = None
 
 
 def pack(key: bytes, answer: Answer) -> bytes:
@@ -35,6 +37,7 @@ def pack(key: bytes, answer: Answer) -> bytes:
         "deltas": [[delta.text, [_plain(each) for each in delta.logprobs]] for delta in answer.deltas],
         "reason": answer.reason,
         "usage": asdict(answer.usage),
+        "verdict": asdict(answer.verdict) if answer.verdict else None,
     }
     packed = zstandard.ZstdCompressor().compress(json.dumps(plain, separators=(",", ":")).encode("ascii"))
     return xxh3_128_digest(key + packed) + packed
@@ -53,6 +56,7 @@ def unpack(key: bytes, body: bytes) -> Answer:
             deltas=tuple(Delta(text=text, logprobs=tuple(map(_logprob, rest))) for text, rest in plain["deltas"]),
             reason=cast("FinishReason", plain["reason"]),
             usage=Usage(**plain["usage"]),
+            verdict=_verdict(plain.get("verdict")),
         )
     except (zstandard.ZstdError, ValueError, KeyError, TypeError) as error:
         raise Damaged(f"not an answer: {error}") from None
@@ -68,3 +72,10 @@ def _logprob(plain: list[Any]) -> TokenLogprob:
     return TokenLogprob(
         token, piece.encode("latin-1"), logprob, tuple((t, p.encode("latin-1"), value) for t, p, value in top)
     )
+
+
+def _verdict(plain: dict[str, Any] | None) -> Verdict | None:
+    if plain is None:
+        return None
+    groups = tuple(Group(group["answer"], tuple(group["candidates"])) for group in plain["groups"])
+    return Verdict(**{**plain, "groups": groups, "fields": tuple(Agreed(**each) for each in plain["fields"])})

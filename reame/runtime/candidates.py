@@ -62,7 +62,7 @@ class Candidates:
 
     @property
     def is_over(self) -> bool:
-        return self._election.decided
+        return self._election.decided if self._conclave.early else not self._election.unfinished
 
     @property
     def running(self) -> list[int]:
