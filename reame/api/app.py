@@ -12,13 +12,18 @@ from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
 from reame.api.auth import Keyring, bearer
+from reame.api.batch_local import LocalSolver
+from reame.api.batches import BatchRoutes
 from reame.api.cors import allow_origins
 from reame.api.errors import error_headers, from_status
 from reame.api.exchange import Exchange, Request
+from reame.api.files import Files
 from reame.api.protocols import Protocols, error_body
 from reame.api.routes import Routes, json_response
+from reame.batch.shelf import Shelf
 from reame.core.request import Sampling
 from reame.errors import RequestError
+from reame.runtime.batches import Batches, batches_dir
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,12 +46,15 @@ class Application(QuartTrio):
     asgi_http_class = Exchange
     request_class = Request
     keyring: Keyring
+    batches: Batches
+    """To be run beside the application."""
 
 
 def create_app(config: Config, intake: Intake, metrics: Metrics, keys: Sequence[ApiKey]) -> Application:
     """The ASGI application. With no `keys` everyone may call."""
     app = Application(__name__, static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = config.server.max_body_mb << 20
+    app.config["MAX_UPLOAD_LENGTH"] = (config.batch.file_mb + 1) << 20  # the form around the file is small
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S
     app.config["RESPONSE_TIMEOUT"] = None  # an answer may take long; writes have a time limit of their own
     allow_origins(app, config.server.cors_origins)
@@ -55,8 +63,16 @@ def create_app(config: Config, intake: Intake, metrics: Metrics, keys: Sequence[
     routes = Routes(config, intake, metrics, _sampling(config.sampling), trio.CapacityLimiter(1))
     routes.add_to(app)
     Protocols(routes).add_to(app)
+    app.batches = _batches(config, intake, routes.sampling)
+    Files(config, app.batches).add_to(app)
+    BatchRoutes(app.batches).add_to(app)
     _answer_errors(app)
     return app
+
+
+def _batches(config: Config, intake: Intake, sampling: Sampling) -> Batches:
+    shelf = Shelf(batches_dir(config), room=config.batch.room_mb << 20, keep_s=config.batch.keep_days * 86_400)
+    return Batches(shelf, lambda key: LocalSolver(intake, sampling, config.engine.slots, key))
 
 
 def _sampling(defaults: SamplingConfig) -> Sampling:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from quart import Request as QuartRequest
 
 
+UPLOAD = "POST", "/files"
 LAST_SEND_S = 120
 """Seconds; far above what the last part of an answer takes, as writes have their own time limit."""
 
@@ -39,6 +40,13 @@ class Exchange(TrioASGIHTTPConnection):
 
     def __init__(self, app: Quart, scope: HTTPScope) -> None:
         super().__init__(app, {**scope, "path": route_path(scope["path"])})
+
+    def _create_request_from_scope(self, send: ASGISendCallable) -> QuartRequest:
+        """An uploaded file may be larger than other bodies."""
+        made = super()._create_request_from_scope(send)
+        if (made.method, made.path) == UPLOAD:
+            made.body = made.body_class(made.content_length, self.app.config["MAX_UPLOAD_LENGTH"])
+        return made
 
     async def handle_request(  # type: ignore[override]
         self, nursery: trio.Nursery, request: QuartRequest, send: ASGISendCallable

@@ -34,6 +34,7 @@ def read_chat(raw: bytes, limits: Limits) -> Wanted:
             max_tokens=schema.read_max_tokens(fields),
             stop=schema.read_stop(fields),
             answers=schema.read_answers(fields),
+            background=schema.read_background(fields),
             logprobs=_read_logprobs(fields),
         ),
         model=fields.text("model") or "",

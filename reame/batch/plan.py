@@ -51,9 +51,10 @@ class Counts:
 class Plan:
     """`scan`, `resume`, then `faults` and `groups`, and `in_order` at the end. For any thread, one at a time."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises ConfigError when the input cannot be read."""
+    def __init__(self, path: Path, *, url: str | None = None) -> None:
+        """`url`: that of all lines, where it was said before. Raises ConfigError when the input cannot be read."""
         self._path = path
+        self._url = url
         try:
             self._file = path.open("rb")
         except (OSError, ValueError) as error:
@@ -141,6 +142,9 @@ class Plan:
         return value
 
     def _add(self, line: Record | Fault, raw: bytes, start: int, size: int) -> None:
+        if isinstance(line, Record) and self._url not in (None, line.url):
+            error = RequestError(f"url must be {self._url}, as the batch says", param="url", code="invalid_url")
+            line = fault(raw, line.number, error, line.custom_id)
         if isinstance(line, Record):
             where = place_of(line.url, line.body), same_as(line.url, line.body)
             row = (line.number, line.id, start, size, line.custom_id, *where)

@@ -88,13 +88,16 @@ class Job:
         return self.account.lines - self.account.before - self.account.done
 
     async def run(self, solver: Solver) -> None:
-        """Raises ConfigError, in a group, when the results cannot be written."""
+        """Raises ConfigError when the results cannot be written."""
         self.account.began = trio.current_time()
+        full: BaseException | None = None
         with shown(self.account, sys.stderr) as show:
             try:
                 await BatchRun(self.plan, self.journal, solver, self.account, show.update).run()
             except* OSError as errors:
-                raise self.unwritable(next(iter(_leaves(errors)))) from None
+                full = _first(errors)
+        if full is not None:
+            raise self.unwritable(full)
 
     def unwritable(self, error: BaseException) -> ConfigError:
         reason = getattr(error, "strerror", None) or type(error).__name__
@@ -147,8 +150,6 @@ def _finish(wanted: Wanted, job: Job) -> None:
         raise job.unwritable(error) from None
 
 
-def _leaves(errors: BaseExceptionGroup[OSError]) -> list[BaseException]:
-    found: list[BaseException] = []
-    for error in errors.exceptions:
-        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
-    return found
+def _first(errors: BaseExceptionGroup) -> BaseException:
+    inner = errors.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner

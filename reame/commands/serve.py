@@ -48,6 +48,7 @@ async def serve_config(config: Config, *, read: Callable[[], Config] | None = No
     from reame.catalog import resolve
     from reame.config_keys import load_api_keys
     from reame.runtime import logs
+    from reame.runtime.batches import with_batches
     from reame.runtime.daemon import Daemon
     from reame.runtime.intake import Intake
     from reame.runtime.metrics import Metrics
@@ -61,7 +62,7 @@ async def serve_config(config: Config, *, read: Callable[[], Config] | None = No
     metrics = Metrics()
     intake = Intake(config, config.model.id or path.stem, metrics)
     app = create_app(config, intake, metrics, keys)
-    front = partial(serve_http, app, config, sockets=sockets)
+    front = with_batches(partial(serve_http, app, config, sockets=sockets), app.batches)
     reload = Reload(config, read, app.keyring.replace) if read else None
     await Daemon(config, path, intake, metrics, front, reload=reload, supervisor=Supervisor()).run()
     return 0

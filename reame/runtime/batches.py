@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
@@ -23,21 +25,27 @@ from reame.batch.result import read_result, refusal, result_line
 from reame.batch.shelf import new_id
 from reame.errors import ReameError, RequestError
 from reame.runtime.batch_run import BatchRun
+from reame.runtime.model import cache_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Awaitable, Callable
 
     from reame.batch.line import Record
     from reame.batch.result import Outcome
     from reame.batch.shelf import Shelf, Told
+    from reame.config import Config
     from reame.runtime.batch_run import Solver
+    from reame.runtime.daemon import Front
 
 T = TypeVar("T")
 CLEAN_S = 3600.0
 """Between two looks for what has been kept long enough."""
 STOPPABLE = ("validating", "in_progress")
 log = logging.getLogger(__name__)
+
+
+def batches_dir(config: Config) -> Path:
+    return Path(config.batch.path) if config.batch.path else cache_dir() / "batches"
 
 
 @define
@@ -82,16 +90,23 @@ class Batches:
         self._nursery: trio.Nursery | None = None
 
     async def on_disk(self, function: Callable[..., T], *args: object) -> T:
-        """A method of the shelf, in a thread."""
-        return await trio.to_thread.run_sync(partial(function, *args), limiter=self._disk)
+        """A method of the shelf, in a thread. RequestError (500) when the disk fails."""
+        try:
+            return await trio.to_thread.run_sync(partial(function, *args), limiter=self._disk)
+        except OSError as error:
+            log.error("the disk of the batches failed: %s", error)
+            message = "the server cannot read or write its disk: free some of it, or see its log"
+            raise RequestError(message, status=500, code="disk_error") from None
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            for key, name in await self.on_disk(lambda: list(self.shelf.unfinished())):
-                self._enqueue(key, name)
+            with suppress(RequestError):
+                for key, name in await self.on_disk(lambda: list(self.shelf.unfinished())):
+                    self._enqueue(key, name)
             while True:
-                await self.on_disk(self.shelf.expire, time.time())
+                with suppress(RequestError):
+                    await self.on_disk(self.shelf.expire, time.time())
                 await trio.sleep(CLEAN_S)
 
     async def create(self, key: str, told: Told) -> None:
@@ -102,6 +117,11 @@ class Batches:
         told = await self.on_disk(self.shelf.batch, key, name)
         running = self._running.get(name)
         return running.now_told() if running else told
+
+    async def listed(self, key: str) -> list[Told]:
+        """Newest first."""
+        listed = await self.on_disk(self.shelf.batches, key)
+        return [self._running[told["id"]].now_told() if told["id"] in self._running else told for told in listed]
 
     async def cancel(self, key: str, name: str) -> Told:
         """Stop it, with what is done; one that is over stays as it is."""
@@ -151,11 +171,9 @@ class Batches:
             running.told = order.failed(running.told, "internal_error", "the server failed; see its log", time.time())
         running.told = running.now_told()
         log.info("batch %s: %s, %s", name, running.told["status"], running.told["request_counts"])
-        try:
+        with suppress(RequestError):
             await self.on_disk(self.shelf.save_batch, key, running.told)
             await self.on_disk(self.shelf.forget_journal, key, name)
-        except OSError as error:
-            log.error("batch %s: its end cannot be written: %s", name, error)
         del self._running[name]
 
     async def _carry_out(self, key: str, running: Running) -> None:
@@ -233,6 +251,27 @@ class Batches:
                 kind = name.removesuffix("_file_id")
                 self.shelf.add(data, filename=f"{told['id']}_{kind}.jsonl", purpose="batch_output")
         return made
+
+
+def with_batches(front: Front, batches: Batches) -> Front:
+    """The front with its batches: as long as it serves they are worked on, and when it stops so do they, at once."""
+
+    async def both(
+        *, shutdown_trigger: Callable[[], Awaitable[None]], task_status: trio.TaskStatus[list[str]]
+    ) -> None:
+        async with trio.open_nursery() as nursery:
+
+            async def until_shutdown() -> None:
+                async with trio.open_nursery() as working:
+                    working.start_soon(batches.run)
+                    await shutdown_trigger()
+                    working.cancel_scope.cancel()
+
+            nursery.start_soon(until_shutdown)
+            await front(shutdown_trigger=shutdown_trigger, task_status=task_status)
+            nursery.cancel_scope.cancel()
+
+    return both
 
 
 def _write_lines(path: Path, plan: Plan, journal: Journal, *, wants_good: bool) -> int:
