@@ -133,5 +133,5 @@ class MemoryCollector(Collector):
             for event in ("appended", "dropped", "damaged", "foreign", "unreadable", "evicted"):
                 events.add_metric([event], getattr(kept, event))
             yield events
-            yield GaugeMetricFamily("reame_archive_tokens", "Tokens of generations of the keys served.", value=kept.tokens)
+            yield GaugeMetricFamily("reame_archive_tokens", "Tokens of keys that were served.", value=kept.tokens)
             yield GaugeMetricFamily("reame_archive_bytes", "Bytes of the archive on disk.", value=kept.bytes)
