@@ -145,7 +145,10 @@ class SpeculationConfig:
     """Guessing what comes next, and verifying the guesses in one step. Never changes a text."""
 
     enabled: bool = setting(
-        True, Flag(), "Verify guesses from the prompt, from past answers and from forms, where measured steps say it pays."
+        True, Flag(), "Verify guesses from the prompt, from past answers and from forms, where measured steps say so."
+    )
+    draft_model: str = setting(
+        "", Text(), "A smaller model of the same family that guesses too (name or path); seldom pays on few cores."
     )
 
 
@@ -232,6 +235,18 @@ class ServerConfig:
 
 
 @frozen(kw_only=True)
+class EmbeddingsConfig:
+    """A second model that turns texts into vectors, for `/v1/embeddings`."""
+
+    model: str = setting(
+        "", Text(), "A name from `reame list`, or the path of a .gguf file; empty = no embeddings are served."
+    )
+    context: int = setting(
+        2048, Whole(1, 1_048_576), "Tokens of one text at most; the model's own limit may be lower."
+    )
+
+
+@frozen(kw_only=True)
 class BatchConfig:
     """Files and batches of the API: computed when nobody else wants anything. `reame batch` needs none of this."""
 
@@ -260,6 +275,7 @@ class Config:
     speculation: SpeculationConfig = field(default=Factory(SpeculationConfig))
     sampling: SamplingConfig = field(default=Factory(SamplingConfig))
     conclave: ConclaveConfig = field(default=Factory(ConclaveConfig))
+    embeddings: EmbeddingsConfig = field(default=Factory(EmbeddingsConfig))
     server: ServerConfig = field(default=Factory(ServerConfig))
     batch: BatchConfig = field(default=Factory(BatchConfig))
     log: LogConfig = field(default=Factory(LogConfig))

@@ -220,7 +220,7 @@ def try_model(model: Path, options: LlamaOptions) -> None:
         position += size
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], trial: Callable[[Path, LlamaOptions], None] = try_model) -> int:
     """The child: one JSON line on standard output, `{}` or `{"refused": why}`."""
     if len(arguments) != 2:
         print("usage: python -m reame.engine.canary MODEL.gguf '{\"threads\": 2}'", file=sys.stderr)
@@ -228,7 +228,7 @@ def main(arguments: Sequence[str]) -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     model, options = arguments
     try:
-        try_model(Path(model), LlamaOptions(**json.loads(options)))
+        trial(Path(model), LlamaOptions(**json.loads(options)))
     except ReameError as error:
         print(json.dumps({"refused": str(error)}))
         return 1

@@ -264,7 +264,7 @@ def _model_info(library: Any, model: Any, vocab: Any, vocabulary: LlamaVocabular
     description = ctypes.create_string_buffer(256)
     library.llama_model_desc(model, description, 256)
     return ModelInfo(
-        name=_metadata(library, model, "general.name"),
+        name=metadata(library, model, "general.name"),
         vocab_size=vocabulary.size,
         context_trained=library.llama_model_n_ctx_train(model),
         eog_tokens=vocabulary.eog_tokens().union(marks),  # behind such a mark nothing is part of an answer
@@ -281,7 +281,8 @@ def _model_info(library: Any, model: Any, vocab: Any, vocabulary: LlamaVocabular
     )
 
 
-def _metadata(library: Any, model: Any, key: str) -> str:
+def metadata(library: Any, model: Any, key: str) -> str:
+    """A value of the model file's metadata as text, "" when it has none."""
     buffer = ctypes.create_string_buffer(1024)
     length = library.llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
     return buffer.value.decode("utf-8", "replace") if length >= 0 else ""

@@ -96,9 +96,10 @@ class StepRunner:
                 error = failure
                 for part in batch.slices:
                     self._engine.trim(part.seq, 0)
+        seconds = time.perf_counter() - started
         return StepResult(
-            outputs=() if error else outputs,
-            seconds=time.perf_counter() - started,
+            outputs=() if error else [self._guess(*each) for each in zip(batch.slices, outputs, strict=False)],
+            seconds=seconds,
             error=error,
             saved=saved,
             num_restored=num_restored,
@@ -176,7 +177,7 @@ class StepRunner:
         return Healing(self._pieces, request.healed)
 
     def _draw(self, part: Slice, first: int) -> Output:
-        """Draw what follows the slice, verify its draft, take back the rows that did not come true, and guess on.
+        """Draw what follows the slice, verify its draft, and take back the rows that did not come true.
 
         `first` is the index of the slice's first row in the batch.
         """
@@ -188,14 +189,16 @@ class StepRunner:
         output = evolve(drawing.verify(first + num_known - 1, part.tokens[num_known:]), rated=rated)
         if output.num_accepted < part.num_drafted:
             self._engine.trim(part.seq, part.start + num_known + output.num_accepted)
-        if output.is_over or output.tokens[-1] in self._engine.info.eog_tokens:
-            return output
-        return evolve(output, draft=self._guess(part.sequence, output.tokens, drawing.matcher))
+        return output
 
-    def _guess(self, sequence: Sequence, drawn: tuple[int, ...], matcher: Matcher | None) -> Draft | None:
-        """No row is spent on what the constraint forbids."""
-        draft = self._drafter.propose(sequence, drawn, matcher.guess() if matcher else ())
-        return draft.cut(matcher.legal_prefix(draft.tokens)) if draft and matcher else draft
+    def _guess(self, part: Slice, output: Output) -> Output:
+        """The output with a draft of what follows it, cut where the constraint would forbid it. Not within the step's
+        time: that is what rows cost."""
+        if not output.tokens or output.is_over or output.tokens[-1] in self._engine.info.eog_tokens:
+            return output
+        matcher = self._drawing(part.sequence.request).matcher
+        draft = self._drafter.propose(part.sequence, output.tokens, matcher.guess() if matcher else ())
+        return evolve(output, draft=draft.cut(matcher.legal_prefix(draft.tokens)) if draft and matcher else draft)
 
 
 def _rows(part: Slice) -> list[Row]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
+from reame.catalog import resolve
 from reame.engine.base import Row
 from reame.engine.llama import LlamaEngine
 from reame.engine.step import StepRunner
@@ -23,7 +24,8 @@ from reame.engine.thread import decode_thread
 from reame.errors import ModelError, RequestError
 from reame.runtime.archiving import open_archive
 from reame.runtime.decode import DecodeLoop
-from reame.runtime.drafting import new_drafter, outlook
+from reame.runtime.drafting import draft_model_options, load_draft_model, new_drafter, outlook
+from reame.runtime.embeddings import Embeddings, load_embedder
 from reame.runtime.model import new_scheduler, options_for, served_model, try_out
 from reame.runtime.notify import Supervisor
 from reame.runtime.profile import profile_for, seed
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from reame.config import Config
     from reame.core.cost import StepCost
     from reame.engine.base import Engine
+    from reame.engine.llama import LlamaOptions
     from reame.engine.thread import Caller
     from reame.runtime.intake import Intake
     from reame.runtime.memory import Memory
@@ -102,6 +105,7 @@ class Daemon:
         self._supervisor = supervisor or Supervisor({})
         self._stopping = trio.Event()
         self._loop: DecodeLoop | None = None
+        self._draft_model: tuple[Path, LlamaOptions] | None = None
         self._seed: Callable[[StepCost], None] = lambda cost: None
 
     async def run(self) -> None:
@@ -138,6 +142,9 @@ class Daemon:
             )
             memory = await trio.to_thread.run_sync(partial(open_memory, self._config, self._path, options))
             engine = await thread.call(lambda: LlamaEngine(self._path, options, on_progress=self._progress))
+            await self._load_embedder(thread, options)
+            find = partial(draft_model_options, self._config, options, go_on=lambda: not self._stopping.is_set())
+            self._draft_model = await trio.to_thread.run_sync(find, abandon_on_cancel=True)
         except ModelError:
             if self._stopping.is_set():
                 return None
@@ -145,6 +152,16 @@ class Daemon:
         log.info("model loaded in %.1f s", time.monotonic() - started)
         self._seed = partial(seed, profile=profile, options=options)
         return engine, memory
+
+    async def _load_embedder(self, thread: Caller, options: LlamaOptions) -> None:
+        if not self._config.embeddings.model:
+            return
+        path = await trio.to_thread.run_sync(resolve, self._config.embeddings.model)
+        find = partial(load_embedder, self._config, path, options, go_on=lambda: not self._stopping.is_set())
+        load = await trio.to_thread.run_sync(find, abandon_on_cancel=True)
+        embedder = await thread.call(load)
+        self._intake.embeddings = Embeddings(path.stem, embedder, thread, self._metrics, self._intake.tokens)
+        log.info("embeddings: %s, %d dimensions", path.stem, embedder.size)
 
     def _progress(self, share: float) -> bool:
         """From the decode thread; a plain assignment, so no lock. False ends the load."""
@@ -165,7 +182,9 @@ class Daemon:
         )
         drafter = new_drafter(self._config, engine.vocabulary, memory.archive)
         log.info("%s", outlook(scheduler.cost) if drafter else "speculation off: speculation.enabled is false")
-        runner = StepRunner(engine, drafter, model.constraints.matcher)
+        if drafter and self._draft_model:
+            drafter.last_resort = await thread.call(partial(load_draft_model, self._draft_model, engine, scheduler))
+        runner = StepRunner(engine, drafter, model.constraints.matcher, model.pieces)
         loop = DecodeLoop(scheduler, runner, thread, self._intake.jobs, memory, self._metrics, run_ahead=RUN_AHEAD)
         gc.collect()
         gc.freeze()  # what is loaded stays, and a full collection that looks at it again takes tens of milliseconds
@@ -178,6 +197,8 @@ class Daemon:
             nursery.start_soon(memory.run)
             await loop.run()
             memory.close()
+        if self._intake.embeddings is not None:
+            await self._intake.embeddings.close()
         await thread.call(runner.close)
         model.constraints.close()
 

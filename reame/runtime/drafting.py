@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from attrs import evolve
+
+from reame.catalog import resolve
+from reame.engine.draft_model import DraftModel
+from reame.engine.llama import LlamaEngine
+from reame.errors import ModelError
+from reame.runtime.archiving import tokenizer_fingerprint
+from reame.runtime.model import try_out
 from reame.speculation.drafter import Drafter
 from reame.speculation.sources import MOST, Archived, Companions, Hint, PromptLookup
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from reame.config import Config
     from reame.core.cost import StepCost
-    from reame.engine.base import Vocabulary
+    from reame.core.scheduler import Scheduler
+    from reame.engine.base import Engine, Vocabulary
+    from reame.engine.llama import LlamaOptions
     from reame.memory.archive import Archive
     from reame.speculation.palimpsest import Site
 
 SHOWN_ROWS = (4, 16)
+DRAFT_ROWS = 64
+"""Rows of the draft model's steps at most."""
+
+log = logging.getLogger(__name__)
 
 
 def new_drafter(config: Config, vocabulary: Vocabulary, archive: Archive | None) -> Drafter | None:
@@ -29,6 +45,40 @@ def new_drafter(config: Config, vocabulary: Vocabulary, archive: Archive | None)
     if archive is not None:
         drafter.sources.append(Archived(partial(_continuations, archive)))
     return drafter
+
+
+def draft_model_options(
+    config: Config, options: LlamaOptions, *, go_on: Callable[[], bool]
+) -> tuple[Path, LlamaOptions] | None:
+    """The draft model's file and how to load it, tried out in a child process; None when none is wanted. Blocks.
+
+    Raises ModelError when there is no such model, or it does not run here.
+    """
+    if not (config.speculation.enabled and config.speculation.draft_model):
+        return None
+    path = resolve(config.speculation.draft_model)
+    mine = evolve(
+        options, num_cells=options.num_cells // 2, num_seqs=config.engine.slots, max_rows=DRAFT_ROWS, max_sampled=1
+    )
+    return path, try_out(config, path, mine, go_on=go_on)
+
+
+def load_draft_model(found: tuple[Path, LlamaOptions], served: Engine, scheduler: Scheduler) -> DraftModel:
+    """For the decode thread. Raises ModelError when the file cannot be loaded, or speaks of other tokens."""
+    path, options = found
+    engine = LlamaEngine(path, options)
+    size = served.info.vocab_size
+    is_same = engine.info.vocab_size == size and tokenizer_fingerprint(
+        engine.vocabulary, size
+    ) == tokenizer_fingerprint(served.vocabulary, size)
+    if not is_same:
+        engine.close()
+        raise ModelError(
+            f"speculation.draft_model: {path.name} has not the vocabulary of the served model; choose a smaller model "
+            "of the same family, or leave it empty"
+        )
+    log.info("draft model: %s", engine.info.description)
+    return DraftModel(engine, scheduler.cost, lambda: len(scheduler.running))
 
 
 def outlook(cost: StepCost) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from attrs import Factory, define
 
@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from reame.core.sequence import Sequence as LiveSequence
     from reame.speculation.sources import Source
     from reame.speculation.survival import Guess
+
+
+class CostlySource(Protocol):
+    """Guesses by computing. It decides for itself whether that pays."""
+
+    def guess(self, text: LiveText) -> Guess | None: ...
+
+    def forget(self, text: LiveText) -> None:
+        """The text is over."""
+        ...
 
 
 @define(eq=False)
@@ -47,6 +57,8 @@ class Drafter:
     def __init__(self, piece: Callable[[int], bytes], sources: Sequence[Source] = ()) -> None:
         self.survival = Survival()
         self.sources = list(sources)
+        self.last_resort: CostlySource | None = None
+        """Asked when none of the free sources promises a token."""
         self._piece = piece
         self._live: dict[str, Live] = {}
 
@@ -67,10 +79,19 @@ class Drafter:
         guesses = [guess for source in self.sources if (guess := source.guess(text))]
         live.fresh = [Trial(guess) for guess in guesses]
         drafts = [draft for guess in guesses if (draft := self.survival.draft(guess))]
-        return max(drafts, key=lambda draft: sum(draft.survivals), default=None)
+        best = max(drafts, key=_promise, default=None)
+        if self.last_resort is None or (best and _promise(best) >= 1):
+            return best
+        costly = self.last_resort.guess(text)
+        if costly is None:
+            return best
+        live.fresh.append(Trial(costly))
+        return max(best, self.survival.draft(costly), key=lambda draft: _promise(draft) if draft else 0.0)
 
     def forget(self, request_id: str) -> None:
-        self._live.pop(request_id, None)
+        live = self._live.pop(request_id, None)
+        if live and self.last_resort:
+            self.last_resort.forget(live.text)
 
     def _begin(self, sequence: LiveSequence) -> Live:
         request = sequence.request
@@ -98,3 +119,8 @@ class Drafter:
         self.survival.learn(trial.guess, start, right, failed=failed)
         trial.num_seen += right
         return not failed and trial.num_seen < len(tokens)
+
+
+def _promise(draft: Draft) -> float:
+    """Tokens that it is expected to get right."""
+    return sum(draft.survivals)

@@ -90,5 +90,5 @@ async def test_what_one_key_generated_drafts_nothing_for_another(launch: Launch,
         other, also_cold = await steps(daemon, QUESTION, BOB)
         again, warm = await steps(daemon, QUESTION, ALICE)
         assert first["choices"] == other["choices"] == again["choices"]
-        assert also_cold == cold
+        assert also_cold > 0.8 * cold
         assert warm < 0.7 * cold
