@@ -30,7 +30,7 @@ PIECE = 32
 """Bytes of a prompt that stand as one number in its place in the tree: about eight tokens."""
 _DEEPEST = 1 << 16
 """Bytes of a prompt that decide its place."""
-_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _TOLD_APART = ("user", "metadata", "store")
 """Fields that change nothing about an answer."""
 
@@ -102,6 +102,7 @@ def place_of(url: str, body: Mapping[str, Any]) -> bytes:
 
 
 def canonical(value: Any) -> bytes:
+    """The order of keys stays: that of a schema's properties is the order of an answer."""
     return _ENCODER.encode(value).encode()
 
 

@@ -73,7 +73,7 @@ async def batch(
     sets
         A single setting, such as --set engine.threads=4. May be repeated; wins over the file.
     """
-    from reame.commands.batch_table import Question, read_question
+    from reame.commands.batch_question import Question, read_question
     from reame.commands.batch_work import Wanted, run_batch
 
     question: Question | None = read_question(

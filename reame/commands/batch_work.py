@@ -27,7 +27,7 @@ from reame.runtime.batch_run import BatchRun
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from reame.commands.batch_table import Question
+    from reame.commands.batch_question import Question
     from reame.config_load import Loaded
     from reame.runtime.batch_run import Solver
 

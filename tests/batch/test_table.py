@@ -1,0 +1,172 @@
+"""A table and a question: rows become requests, results become columns, and what does not fit is said."""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from lines import answer_of
+
+from reame.batch.line import fault, read_line
+from reame.batch.result import fault_line, result_line
+from reame.commands.batch_question import Question, read_question
+from reame.commands.batch_table import as_lines, write_table
+from reame.errors import ConfigError, RequestError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TABLE = 'name,price\n"Lamp, red",3\nChair,"4\n5"\n\nShort\n'
+SCHEMA = {"type": "object", "properties": {"kind": {"type": "string"}, "tags": {"type": "array"}}}
+
+
+def question(
+    folder: Path, prompt: str = "What is it?", table: str = TABLE, schema: Any = None, **more: Any
+) -> Question:
+    (folder / "t.csv").write_bytes(table.encode())
+    (folder / "p.txt").write_text(prompt, "utf-8")
+    (folder / "s.json").write_text(json.dumps(schema), "utf-8")
+    made = read_question(
+        None,
+        csv=folder / "t.csv",
+        prompt_file=folder / "p.txt",
+        columns=more.pop("columns", ()),
+        schema=None if schema is None else folder / "s.json",
+        max_tokens=more.pop("max_tokens", 9),
+    )
+    assert made is not None
+    return made
+
+
+def bodies(made: Question) -> list[dict[str, Any]]:
+    with as_lines(made) as lines:
+        return [json.loads(line) for line in lines.path.read_bytes().splitlines()]
+
+
+def table_of(made: Question, folder: Path, *texts: str, reason: str = "stop") -> list[list[str]]:
+    """Written with these answers; the third row is a fault."""
+    output = folder / "out.csv"
+    with as_lines(made) as lines:
+        raw = lines.path.read_bytes().splitlines()
+        results = []
+        for number, (line, text) in enumerate(zip(raw, texts, strict=False), 1):
+            outcome = answer_of(text)
+            outcome.body["choices"][0]["finish_reason"] = reason
+            results.append((number, result_line("batch_req_0", "x", outcome)))
+            assert read_line(line, number).custom_id == f"row-{number}"
+        for number, message in lines.faults.items():
+            results.append((number, fault_line(fault(b"", number, RequestError(message), None))))
+    write_table(made, output, results)
+    with output.open(newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))
+
+
+def test_an_instruction_stands_before_the_columns(tmp_path: Path) -> None:
+    first, second, _ = bodies(question(tmp_path, columns=("price", "name")))
+    assert first["custom_id"] == "row-1"
+    assert first["body"]["messages"] == [
+        {"role": "system", "content": "What is it?"},
+        {"role": "user", "content": "price: 3\nname: Lamp, red"},
+    ]
+    assert (first["body"]["temperature"], first["body"]["max_tokens"]) == (0, 9)
+    assert second["body"]["messages"][0] == first["body"]["messages"][0]
+    assert "price: 4\n5" in second["body"]["messages"][1]["content"]
+
+
+def test_a_prompt_with_places_is_filled_in(tmp_path: Path) -> None:
+    prompt = 'Say {"a": 1} of {name} at {price}, not {{price}}. { }'
+    first = bodies(question(tmp_path, prompt))[0]
+    content = 'Say {"a": 1} of Lamp, red at 3, not {price}. { }'
+    assert first["body"]["messages"] == [{"role": "user", "content": content}]
+
+
+def test_a_schema_goes_with_each_request_in_its_own_order(tmp_path: Path) -> None:
+    shape = {"type": "object", "properties": {"z": {}, "a": {}}}
+    sent = bodies(question(tmp_path, schema=shape))[0]["body"]["response_format"]
+    assert sent["type"] == "json_schema"
+    assert list(sent["json_schema"]["schema"]["properties"]) == ["z", "a"]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_properties_become_columns_and_the_rest_stays(tmp_path: Path, delimiter: str) -> None:
+    text = f"\ufeffname{delimiter}price\nLamp{delimiter}3\nChär{delimiter}4\n"
+    made = question(tmp_path, table=text, schema=SCHEMA)
+    output = tmp_path / "out.csv"
+    answers = [answer_of('{"kind": "light", "tags": ["a", "ä"]}'), answer_of('{"kind": "seat"}')]
+    write_table(made, output, [(n, result_line("batch_req_0", "x", each)) for n, each in enumerate(answers, 1)])
+    with output.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file, delimiter=delimiter))
+    assert rows == [
+        ["name", "price", "kind", "tags", "error"],
+        ["Lamp", "3", "light", '["a", "ä"]', ""],
+        ["Chär", "4", "seat", "", ""],
+    ]
+
+
+def test_without_a_schema_there_is_one_column_and_a_row_that_does_not_fit_says_so(tmp_path: Path) -> None:
+    assert table_of(question(tmp_path), tmp_path, "a lamp", "a\nchair") == [
+        ["name", "price", "answer", "error"],
+        ["Lamp, red", "3", "a lamp", ""],
+        ["Chair", "4\n5", "a\nchair", ""],
+        ["Short", "", "", "the row's fields are 1, the header's 2: see its quotes"],
+    ]
+
+
+def test_an_answer_that_was_cut_is_no_value(tmp_path: Path) -> None:
+    rows = table_of(question(tmp_path, schema=SCHEMA), tmp_path, '{"kind": "li', '{"kind": "x"}', reason="length")
+    assert rows[1][2:] == ["", "", "cut at --max-tokens: raise it"]
+    assert rows[2][2:] == ["x", "", ""]
+
+
+def test_a_table_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    made = question(tmp_path)
+    (tmp_path / "out.csv").write_text("old")
+    with pytest.raises(ValueError, match="shorter"):
+        write_table(made, tmp_path / "out.csv", [])
+    assert (tmp_path / "out.csv").read_text() == "old"
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"columns": ("nme",)}, "no column 'nme'; it has name, price"),
+        ({"prompt": "What is {nme}?"}, r"\{nme\} is no column of"),
+        ({"prompt": "What is {name}?", "columns": ("name",)}, "leave out --column"),
+        ({"prompt": "  \n"}, "empty"),
+        ({"table": "name,name\na,b\n"}, "must name each column"),
+        ({"table": ""}, "must name each column"),
+        ({"schema": [1]}, "not an object"),
+        ({"schema": {"type": "object", "properties": {"price": {}}}}, "a column 'price' already"),
+        ({"table": "name,answer\na,b\n"}, "a column 'answer' already"),
+        ({"max_tokens": 0}, "at least 1"),
+    ],
+)
+def test_what_does_not_fit_is_said_before_anything_is_done(
+    tmp_path: Path, change: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        question(tmp_path, **change)
+
+
+@pytest.mark.parametrize("data", [b"name\n\xff\n", b'name\n"open\n'])
+def test_what_is_no_table_is_said(tmp_path: Path, data: bytes) -> None:
+    made = question(tmp_path, table="name\na\n")
+    (tmp_path / "t.csv").write_bytes(data)
+    with pytest.raises(ConfigError, match=r"not UTF-8|not a table"), as_lines(made):
+        pass
+
+
+def test_options_that_do_not_go_together(tmp_path: Path) -> None:
+    nothing: dict[str, Any] = {"csv": None, "prompt_file": None, "columns": (), "schema": None, "max_tokens": 9}
+    assert read_question(tmp_path / "in", **nothing) is None
+    for given, change, words in (
+        (None, {}, "nothing to do"),
+        (tmp_path, {"prompt_file": tmp_path}, "add --csv"),
+        (tmp_path, {"csv": tmp_path}, "leave one out"),
+        (None, {"csv": tmp_path}, "needs the question"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            read_question(given, **nothing | change)
