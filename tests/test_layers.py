@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "reame.api.schema*": [*PURE_CORE, "reame.api.schema*"],
     "reame.api": [
         *PURE_CORE, *CONFIG, "reame.runtime.intake", "reame.runtime.prompts", "reame.runtime.metrics", "reame.api",
-        "reame.batch", "reame.runtime.batch*",
+        "reame.batch", "reame.runtime.batch*", "reame.runtime.embeddings",
     ],
     "reame.commands": ["reame"],
     "reame.cli": ["reame.errors", "reame.config*", "reame.runtime.daemon", "reame.commands"],

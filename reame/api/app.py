@@ -15,9 +15,12 @@ from reame.api.auth import Keyring, bearer
 from reame.api.batch_local import LocalSolver
 from reame.api.batches import BatchRoutes
 from reame.api.cors import allow_origins
+from reame.api.editors import Editors
+from reame.api.embeddings import EmbeddingRoutes
 from reame.api.errors import error_headers, from_status
 from reame.api.exchange import Exchange, Request
 from reame.api.files import Files
+from reame.api.guards import RequestRate
 from reame.api.protocols import Protocols, error_body
 from reame.api.routes import Routes, json_response
 from reame.batch.shelf import Shelf
@@ -35,8 +38,6 @@ if TYPE_CHECKING:
     from reame.runtime.intake import Intake
     from reame.runtime.metrics import Metrics
 
-BODY_TIMEOUT_S = 60
-"""Seconds that a request's body may take to arrive, whole."""
 _log = logging.getLogger(__name__)
 
 
@@ -55,14 +56,17 @@ def create_app(config: Config, intake: Intake, metrics: Metrics, keys: Sequence[
     app = Application(__name__, static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = config.server.max_body_mb << 20
     app.config["MAX_UPLOAD_LENGTH"] = (config.batch.file_mb + 1) << 20  # the form around the file is small
-    app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S
+    app.config["BODY_TIMEOUT"] = config.server.body_timeout_s
     app.config["RESPONSE_TIMEOUT"] = None  # an answer may take long; writes have a time limit of their own
     allow_origins(app, config.server.cors_origins)
     app.keyring = Keyring(keys)
-    _ask_for_keys(app, app.keyring)
+    _ask_for_keys(app, app.keyring, RequestRate(config.server.requests_per_minute))
+    intake.tokens.limit = config.server.tokens_per_day
     routes = Routes(config, intake, metrics, _sampling(config.sampling), trio.CapacityLimiter(1))
     routes.add_to(app)
+    Editors(routes).add_to(app)
     Protocols(routes).add_to(app)
+    EmbeddingRoutes(routes).add_to(app)
     app.batches = _batches(config, intake, routes.sampling)
     Files(config, app.batches).add_to(app)
     BatchRoutes(app.batches).add_to(app)
@@ -80,10 +84,12 @@ def _sampling(defaults: SamplingConfig) -> Sampling:
     return Sampling(**{name: value for name, value in asdict(defaults).items() if name in known})
 
 
-def _ask_for_keys(app: Application, keys: Keyring) -> None:
+def _ask_for_keys(app: Application, keys: Keyring, rate: RequestRate) -> None:
     async def check() -> None:
         open_to_all = request.path == "/health" or request.method == "OPTIONS"
         g.key = "" if open_to_all else keys.name_of(bearer(request.headers))
+        if request.method == "POST":
+            rate.take(g.key)
 
     app.before_request(check)
 

@@ -95,12 +95,15 @@ class Routes:
         return Response(self.metrics.render(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def models(self) -> Response:
-        return json_response({"object": "list", "data": [self._model_object(self.served())]})
+        self.served()
+        return json_response({"object": "list", "data": list(self._model_objects().values())})
 
     async def model(self, name: str) -> Response:
-        served = self.served()
-        self._check_model(name)
-        return json_response(self._model_object(served))
+        self.served()
+        models = self._model_objects()
+        if name not in models:
+            self._check_model(name)
+        return json_response(models[name])
 
     async def completions(self) -> Response:
         return await self._answer(read_completion)
@@ -208,13 +211,18 @@ class Routes:
             )
         return self.intake.model
 
-    def _model_object(self, served: ServedModel) -> dict[str, Any]:
+    def _model_objects(self) -> dict[str, dict[str, Any]]:
+        """By name: the model that answers, and the one for embeddings if there is one."""
         return {
-            "id": served.id,
-            "object": "model",
-            "created": self.intake.created,
-            "owned_by": "reame",
-            "max_model_len": served.context,
+            model.id: {
+                "id": model.id,
+                "object": "model",
+                "created": self.intake.created,
+                "owned_by": "reame",
+                "max_model_len": model.context,
+            }
+            for model in (self.intake.embeddings, self.intake.model)
+            if model is not None
         }
 
     def head(self, request_id: str) -> Head:

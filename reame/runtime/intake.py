@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from reame.constraint.compiler import Grammar
     from reame.core.events import Event
     from reame.runtime.decode import DecodeLoop
+    from reame.runtime.embeddings import Embeddings
     from reame.runtime.memory import Memory
     from reame.runtime.metrics import Metrics
 
@@ -75,6 +76,7 @@ class Intake:
         self._capacity = config.engine.slots + config.scheduler.queue
         self._num_open = 0
         self.tokens = DailyTokens()
+        self.embeddings: Embeddings | None = None
         self._send, self.jobs = trio.open_memory_channel[Job](self._capacity)
         self._io = trio.CapacityLimiter(2)
         self._compiling = trio.CapacityLimiter(1)
@@ -283,7 +285,7 @@ class Intake:
             compiled = partial(model.constraints.compile, call.constraint)
             grammar = await trio.to_thread.run_sync(compiled, limiter=self._compiling)
         except RequestError as error:
-            error.param = ".".join(filter(None, (call.constraint_field, error.param)))
+            error.param = call.constraint_field + (error.param or "")
             raise
         await trio.lowlevel.checkpoint_if_cancelled()
         return grammar
@@ -310,7 +312,7 @@ class Intake:
         timeout = call.timeout or float("inf")
         if not call.background:
             timeout = min(timeout, self._config.scheduler.request_timeout_s)
-        forced = grammar.matcher().forced() if grammar else ()
+        forced = grammar.matcher().forced() if grammar and not call.prompt_logprobs else ()
         requests: list[Request] = []
         for number, prepared in enumerate(prompts):
             prompt = prepared.tokens

@@ -130,6 +130,7 @@ class ScriptedIntake:
     all_left: trio.Event = field(factory=trio.Event)
     keeps_texts: bool = True
     tokens: DailyTokens = field(factory=DailyTokens)
+    embeddings: Any = None
     texts: dict[tuple[str, str], str] = field(factory=dict)
 
     @property

@@ -1,0 +1,212 @@
+"""`/v1/embeddings`: what is asked, in which pieces it is computed, and what comes back."""
+
+from __future__ import annotations
+
+import struct
+from base64 import b64decode
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import trio
+from attrs import define, field
+from scripted import NoMetrics, ScriptedIntake
+
+from reame.api.app import create_app
+from reame.config import Config, EmbeddingsConfig
+from reame.engine.thread import InlineThread
+from reame.errors import EngineError
+from reame.runtime.embeddings import MOST_WAITING, Embeddings
+from reame.runtime.metrics import Metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from quart.typing import TestClientProtocol
+
+
+class Letters:
+    """One token a character; BOS in front."""
+
+    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+        assert (add_special, parse_special) == (True, False)
+        return [1, *(ord(char) % 100 for char in text)] if text else []
+
+
+@define
+class FakeEmbedder:
+    """Its vector counts what it was fed."""
+
+    context: int = 50
+    piece_rows: int = 8
+    size: int = 3
+    vocab_size: int = 100
+    vocabulary: Any = field(factory=Letters)
+    pieces: list[list[int]] = field(factory=list)
+    num_begun: int = 0
+    fails: bool = False
+
+    def begin(self) -> None:
+        self.num_begun += 1
+        self.pieces = []
+
+    def feed(self, tokens: Sequence[int]) -> None:
+        if self.fails:
+            raise EngineError("a secret of llama.cpp's")
+        self.pieces.append(list(tokens))
+
+    def vector(self) -> Any:
+        fed = [token for piece in self.pieces for token in piece]
+        found = np.array([len(fed), sum(fed), 1], np.float32)
+        return found / np.linalg.norm(found)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def embedder() -> FakeEmbedder:
+    return FakeEmbedder()
+
+
+@pytest.fixture
+def intake(embedder: FakeEmbedder) -> ScriptedIntake:
+    made = ScriptedIntake()
+    made.embeddings = Embeddings("vectors", embedder, InlineThread(), Metrics(), made.tokens)
+    return made
+
+
+@pytest.fixture
+def client(intake: ScriptedIntake) -> TestClientProtocol:
+    config = Config(embeddings=EmbeddingsConfig(model="vectors"))
+    return create_app(config, intake, NoMetrics(), ()).test_client()  # type: ignore[arg-type]
+
+
+async def ask(client: TestClientProtocol, **body: Any) -> tuple[int, dict[str, Any]]:
+    answer = await client.post("/v1/embeddings", json=body)
+    return answer.status_code, await answer.get_json()
+
+
+async def test_the_answer(client: TestClientProtocol) -> None:
+    status, body = await ask(client, model="vectors", input=["ab", "c"])
+    assert (status, body["object"], body["model"]) == (200, "list", "vectors")
+    assert body["usage"] == {"prompt_tokens": 5, "total_tokens": 5}
+    assert [item["index"] for item in body["data"]] == [0, 1]
+    for item in body["data"]:
+        assert np.linalg.norm(item["embedding"]) == pytest.approx(1)
+    _, alone = await ask(client, input="c")
+    assert alone["data"][0]["embedding"] == body["data"][1]["embedding"]
+
+
+async def test_base64_has_the_same_numbers(client: TestClientProtocol) -> None:
+    _, plain = await ask(client, input="ab")
+    _, packed = await ask(client, input="ab", encoding_format="base64")
+    numbers = struct.unpack("<3f", b64decode(packed["data"][0]["embedding"]))
+    assert list(numbers) == plain["data"][0]["embedding"]
+
+
+async def test_tokens_are_taken_as_they_are(client: TestClientProtocol, embedder: FakeEmbedder) -> None:
+    status, body = await ask(client, input=[5, 6, 7])
+    assert (status, embedder.pieces, body["usage"]["prompt_tokens"]) == (200, [[5, 6, 7]], 3)
+    status, body = await ask(client, input=[[5, 6], [7]])
+    assert len(body["data"]) == 2
+
+
+async def test_a_long_text_is_fed_in_pieces(client: TestClientProtocol, embedder: FakeEmbedder) -> None:
+    await ask(client, input="x" * 20)
+    assert [len(piece) for piece in embedder.pieces] == [8, 8, 5]
+
+
+async def test_the_same_text_is_computed_once(client: TestClientProtocol, embedder: FakeEmbedder) -> None:
+    _, body = await ask(client, input=["ab", "ab", "c"])
+    await ask(client, input="c")
+    assert embedder.num_begun == 2
+    assert body["data"][0]["embedding"] == body["data"][1]["embedding"]
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "input"),
+        ({"input": []}, "input"),
+        ({"input": {}}, "input"),
+        ({"input": 3}, "input"),
+        ({"input": ""}, "input[0]"),
+        ({"input": ["a", ""]}, "input[1]"),
+        ({"input": ["a", 3]}, "input[1]"),
+        ({"input": [[]]}, "input[0]"),
+        ({"input": ["a", [1.5]]}, "input[1]"),
+        ({"input": [[3, 100]]}, "input[0]"),
+        ({"input": [-1]}, "input[0]"),
+        ({"input": ["a"] * 2049}, "input"),
+        ({"input": "a", "encoding_format": "int8"}, "encoding_format"),
+        ({"input": "a", "dimensions": 2}, "dimensions"),
+        ({"input": "a", "dimensions": 0}, "dimensions"),
+    ],
+)
+async def test_faults(client: TestClientProtocol, embedder: FakeEmbedder, body: dict[str, Any], param: str) -> None:
+    status, answer = await ask(client, **body)
+    assert (status, answer["error"]["param"]) == (400, param)
+    assert not embedder.num_begun
+
+
+async def test_too_long_is_said_with_both_numbers(client: TestClientProtocol) -> None:
+    status, body = await ask(client, input=["a", "x" * 50])
+    assert (status, body["error"]["code"], body["error"]["param"]) == (400, "context_length_exceeded", "input[1]")
+    assert "51" in body["error"]["message"]
+    assert "50" in body["error"]["message"]
+    assert (await ask(client, input="x" * 49))[0] == 200
+
+
+async def test_other_models(client: TestClientProtocol, intake: ScriptedIntake) -> None:
+    status, body = await ask(client, input="a", model="tiny")
+    assert (status, body["error"]["code"]) == (404, "model_not_found")
+    listed = await (await client.get("/v1/models")).get_json()
+    assert [model["id"] for model in listed["data"]] == ["vectors", "tiny"]
+    assert (await client.get("/v1/models/vectors")).status_code == 200
+
+
+async def test_without_a_model(intake: ScriptedIntake) -> None:
+    bare = create_app(Config(), intake, NoMetrics(), ()).test_client()  # type: ignore[arg-type]
+    status, body = await ask(bare, input="a")
+    assert (status, body["error"]["code"]) == (404, "no_embeddings_model")
+
+
+async def test_a_step_that_fails_tells_no_secrets(client: TestClientProtocol, embedder: FakeEmbedder) -> None:
+    embedder.fails = True
+    status, body = await ask(client, input="a")
+    assert (status, body["error"]["code"]) == (500, "engine_error")
+    assert "secret" not in body["error"]["message"]
+    embedder.fails = False
+    assert (await ask(client, input="a"))[0] == 200
+
+
+async def test_the_day_counts_them(client: TestClientProtocol, intake: ScriptedIntake) -> None:
+    intake.tokens.limit = 3
+    assert (await ask(client, input="abcd"))[0] == 200
+    status, body = await ask(client, input="a")
+    assert (status, body["error"]["code"]) == (429, "daily_tokens_exceeded")
+
+
+async def test_too_many_wait(embedder: FakeEmbedder, autojump_clock: object) -> None:
+    """Every one of them gets an answer, none hangs."""
+    seen: list[str] = []
+
+    class SlowThread:
+        async def call(self, function: Callable[[], Any]) -> Any:
+            await trio.sleep(1)
+            return function()
+
+    slow = Embeddings("vectors", embedder, SlowThread(), Metrics(), ScriptedIntake().tokens)
+
+    async def one(number: int) -> None:
+        try:
+            await slow.embed([(number,)], key="", namespace="")
+            seen.append("ok")
+        except Exception as error:
+            seen.append(getattr(error, "code", "") or type(error).__name__)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(MOST_WAITING + 5):
+            nursery.start_soon(one, number)
+    assert (seen.count("ok"), seen.count("queue_full")) == (MOST_WAITING, 5)
