@@ -45,6 +45,10 @@ class Prompts:
     def __init__(self, seed: int, scenario: str, round_: int) -> None:
         self._random = Random(f"{seed}/{scenario}/{round_}")
 
+    def number(self) -> int:
+        """A seed for whatever else is drawn in this round."""
+        return self._random.randrange(1 << 32)
+
     def text(self, tokens: int) -> str:
         """About `tokens` tokens long (within a few per cent), ending in the middle of a sentence."""
         words: list[str] = []

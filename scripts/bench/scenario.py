@@ -40,10 +40,11 @@ class Scale:
     answer_tokens: int = 128
     long_prompt: int = 2000
     short_prompt: int = 512
+    questions: int = 40
 
 
 FULL = Scale()
-QUICK = Scale(answer_tokens=64, long_prompt=1000, short_prompt=256)
+QUICK = Scale(answer_tokens=64, long_prompt=1000, short_prompt=256, questions=10)
 
 
 @define
@@ -93,4 +94,6 @@ class Scenario:
     context: int = 4096
     cells: int = 8192
     rivals: tuple[Side, ...] = (LLAMA_SERVER,)
+    by_default: bool = True
+    """It is played when none is named; one that takes long is not."""
     tests: Callable[[Scale], tuple[Test, ...]] = Factory(lambda: lambda _scale: ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench.scenarios import decode, gap, neighbour, prefill, users
+from bench.scenarios import decode, gap, neighbour, prefill, quiz, users
 
 if TYPE_CHECKING:
     from bench.scenario import Scenario
@@ -15,4 +15,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     users.SCENARIO,
     gap.SCENARIO,
     neighbour.SCENARIO,
+    quiz.SCENARIO,
 )
