@@ -1,9 +1,9 @@
 """Fill in the middle: what a gap's surroundings are to a model that was trained for it. Pure.
 
-The order is prefix, suffix, middle. The line that is being typed is put behind the marker of the middle, as its
-beginning: the model goes on with it in one piece, and a further key stroke adds tokens at the very end, so that all
-that was computed for the last one is still good. (Before the suffix, as most servers put it, it would make the whole
-suffix new each time.) Several files come in the form of the Qwen2.5-Coder report (arXiv:2409.12186).
+The order is prefix, suffix, middle. The lines that are being typed, at most eight, are put behind the marker of the
+middle, as its beginning: the model goes on with them in one piece, and a further key stroke adds tokens at the very
+end, so that all that was computed for the last one is still good. (Before the suffix, as most servers put them, they
+would make the whole suffix new each time.) Several files come in the form of the Qwen2.5-Coder report (arXiv:2409.12186).
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from attrs import frozen
+
+_LINES = 8
+"""The prefix ends where a whole number of so many lines do, so that it seldom moves."""
 
 _SHARES = 16
 """Where something is cut goes in steps of this share of the room: so it stays cut there for many key strokes."""
@@ -58,7 +61,7 @@ class Tokenize(Protocol):
 
 @frozen
 class Layout:
-    """`typed`: so many tokens at the end are the line being typed. `is_cut`: not all fitted."""
+    """`typed`: so many tokens at the end are the lines being typed. `is_cut`: not all fitted."""
 
     tokens: tuple[int, ...]
     typed: int
@@ -72,8 +75,8 @@ def lay_out(infill: Infill, fim: FimTokens, tokenize: Tokenize, *, room: int, fi
     ones first, then the beginning of the prefix and the end of the suffix, which keeps a quarter of the room.
     """
     special = infill.parse_special
-    above, line = infill.prefix[: infill.prefix.rfind("\n") + 1], infill.prefix[infill.prefix.rfind("\n") + 1 :]
-    typed = tokenize(line, parse_special=special)
+    above, lines = _split(infill.prefix)
+    typed = tokenize(lines, parse_special=special)
     prefix = tokenize(above, parse_special=special)
     suffix = tokenize(infill.suffix, parse_special=special)
     before = [*first, *tokenize(infill.before, parse_special=True)]
@@ -89,6 +92,14 @@ def lay_out(infill: Infill, fim: FimTokens, tokenize: Tokenize, *, room: int, fi
         before += [*_opening(fim, tokenize), *(token for file in files for token in file), *_current(fim, tokenize)]
     tokens = (*before, fim.prefix, *prefix, fim.suffix, *suffix, fim.middle, *typed)
     return Layout(tokens, len(typed), is_cut)
+
+
+def _split(prefix: str) -> tuple[str, str]:
+    """What stands above the lines that are being typed, and these; where there are few lines, only the last of them."""
+    lines = prefix.split("\n")
+    whole = len(lines) - 1
+    above = whole - whole % _LINES if whole >= _LINES else whole
+    return "".join(line + "\n" for line in lines[:above]), "\n".join(lines[above:])
 
 
 def _cut(prefix: list[int], suffix: list[int], room: int, step: int) -> tuple[list[int], list[int]]:

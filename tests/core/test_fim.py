@@ -32,6 +32,13 @@ def test_the_line_that_is_typed_is_the_middles_beginning() -> None:
     assert lay_out(Infill(prefix="a\nxyz", suffix=""), PLAIN, tokenize, room=99).typed == 3
 
 
+@pytest.mark.parametrize(("lines", "above"), [(1, 1), (7, 7), (8, 8), (9, 8), (15, 8), (16, 16), (23, 16)])
+def test_where_lines_are_typed_the_prefix_stays(lines: int, above: int) -> None:
+    text = "".join(f"{number}\n" for number in range(lines)) + "ty"
+    start = sum(len(f"{number}\n") for number in range(above))
+    assert shown(Infill(prefix=text, suffix="z")) == f"<P>{text[:start]}<S>z<M>{text[start:]}"
+
+
 def test_other_files_come_first() -> None:
     infill = Infill(prefix="x", suffix="y", extra=(("a.py", "AA"), ("b.py", "BB")))
     assert shown(infill, FILES) == "<R>project\n<F>a.py\nAA<F>b.py\nBB<F>current\n<P><S>y<M>x"
@@ -48,7 +55,7 @@ def test_what_does_not_fit_is_left_out_farthest_first() -> None:
     infill = Infill(prefix=lines + "typed", suffix="s" * 300, extra=(("a", "A" * 120), ("b", "B" * 120)), cut=True)
     whole = lay_out(infill, PLAIN, tokenize, room=2000)
     assert not whole.is_cut
-    layout = lay_out(infill, PLAIN, tokenize, room=1000)
+    layout = lay_out(infill, PLAIN, tokenize, room=1060)
     text = "".join(NAMES.get(token) or chr(token) for token in layout.tokens)
     assert layout.is_cut
     assert "A" not in text
@@ -57,7 +64,8 @@ def test_what_does_not_fit_is_left_out_farthest_first() -> None:
     text = shown(infill, room=400)
     assert len(lay_out(infill, PLAIN, tokenize, room=400).tokens) <= 400
     assert "B" not in text
-    assert "0099\n<S>sss" in text
+    assert "0095\n<S>sss" in text
+    assert "<M>0096\n" in text
     assert "0000" not in text
 
 
@@ -75,7 +83,7 @@ def test_it_fits_whenever_the_line_does(prefix: str, suffix: str, room: int) -> 
 
 def test_a_key_stroke_changes_the_end_only() -> None:
     """Also when much is cut off: what was computed for one key stroke is good for nearly all of the next."""
-    above, line, below = "some line\n" * 200, "a line that somebody types", "\n" + "rest\n" * 80
+    above, line, below = "some line\n" * 200, "lines\nthat somebody\n  types", "\n" + "rest\n" * 80
     for room in (10_000, 900):
         prompts = [
             lay_out(Infill(prefix=above + line[:end], suffix=below, cut=True), PLAIN, tokenize, room=room).tokens
