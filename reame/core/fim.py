@@ -3,7 +3,8 @@
 The order is prefix, suffix, middle. The lines that are being typed, at most eight, are put behind the marker of the
 middle, as its beginning: the model goes on with them in one piece, and a further key stroke adds tokens at the very
 end, so that all that was computed for the last one is still good. (Before the suffix, as most servers put them, they
-would make the whole suffix new each time.) Several files come in the form of the Qwen2.5-Coder report (arXiv:2409.12186).
+would make the whole suffix new each time.) Several files come in the form of the Qwen2.5-Coder report
+(arXiv:2409.12186).
 """
 
 from __future__ import annotations
