@@ -156,14 +156,20 @@ def _max_sampled(config: Config) -> int:
 
 
 def _template(config: Config, engine: Engine) -> ChatTemplate | None:
+    """The operator's, which must be right, else the model's own, which may be missing or broken: then there are no
+    chats, and texts are continued all the same."""
     info = engine.info
-    source = info.chat_template
     if config.model.chat_template:
         try:
             source = Path(config.model.chat_template).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ModelError(f"model.chat_template: {config.model.chat_template} cannot be read: {error}") from error
-    if source is None:
-        log.warning("the model has no chat template: /v1/chat/completions answers 400 (set model.chat_template)")
-        return None
-    return ChatTemplate(source, bos_text=info.bos_text, eos_text=info.eos_text)
+        return ChatTemplate(source, bos_text=info.bos_text, eos_text=info.eos_text)
+    why = "the model has no chat template"
+    if info.chat_template is not None:
+        try:
+            return ChatTemplate(info.chat_template, bos_text=info.bos_text, eos_text=info.eos_text)
+        except ModelError as error:
+            why = str(error)
+    log.warning("%s: /v1/chat/completions answers 400 (set model.chat_template)", why)
+    return None
