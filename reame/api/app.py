@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from reame.runtime.intake import Intake
     from reame.runtime.metrics import Metrics
 
+OPEN = ("/health", "/openapi.json", "/docs")
+"""Paths that everybody may ask: they tell nothing about anybody."""
 _log = logging.getLogger(__name__)
 
 
@@ -86,7 +88,7 @@ def _sampling(defaults: SamplingConfig) -> Sampling:
 
 def _ask_for_keys(app: Application, keys: Keyring, rate: RequestRate) -> None:
     async def check() -> None:
-        open_to_all = request.path == "/health" or request.method == "OPTIONS"
+        open_to_all = request.path in OPEN or request.method == "OPTIONS"
         g.key = "" if open_to_all else keys.name_of(bearer(request.headers))
         if request.method == "POST":
             rate.take(g.key)

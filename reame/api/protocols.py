@@ -1,4 +1,5 @@
-"""The endpoints of other protocols than chat and completions: Anthropic's messages, OpenAI's responses."""
+"""The endpoints of other protocols than chat and completions: Anthropic's messages, OpenAI's responses; and what
+describes them all."""
 
 from __future__ import annotations
 
@@ -9,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 import trio
 from attrs import frozen
 from quart import g
+from quart_trio.wrappers import TrioResponse as Response
 
 from reame.api.anthropic import AnthropicVoice, anthropic_error
 from reame.api.chunks import dumps
+from reame.api.docs_page import CONTENT_SECURITY, page
 from reame.api.errors import error_object
+from reame.api.openapi import document
 from reame.api.response_object import said
 from reame.api.responses import ResponsesVoice
 from reame.api.routes import json_response
@@ -24,7 +28,6 @@ from reame.runtime.prompts import tokenise
 
 if TYPE_CHECKING:
     from quart_trio import QuartTrio
-    from quart_trio.wrappers import TrioResponse as Response
 
     from reame.api.routes import Routes
 
@@ -40,6 +43,8 @@ class Protocols:
         app.add_url_rule("/messages/count_tokens", view_func=self.count_tokens, methods=["POST"])
         app.add_url_rule("/responses", view_func=self.responses, methods=["POST"])
         app.add_url_rule("/responses/<path:name>", view_func=self.response, methods=["GET"])
+        app.add_url_rule("/openapi.json", view_func=self.openapi, methods=["GET"])
+        app.add_url_rule("/docs", view_func=self.docs, methods=["GET"])
 
     async def messages(self) -> Response:
         asked = await self.routes.wanted(read_anthropic)
@@ -70,6 +75,14 @@ class Protocols:
     async def response(self, name: str) -> Response:
         kept = await self._kept(name, status=404, param=None)
         return json_response(kept["response"])
+
+    async def openapi(self) -> Response:
+        return json_response(document())
+
+    async def docs(self) -> Response:
+        html = page(document(), model=self.routes.intake.model_id)
+        headers = {"Content-Security-Policy": CONTENT_SECURITY, "X-Content-Type-Options": "nosniff"}
+        return Response(html, headers=headers, content_type="text/html; charset=utf-8")
 
     async def _kept(self, name: str, *, status: int = 400, param: str | None = "previous_response_id") -> Any:
         """The response of this name, and all messages up to its own. Raises RequestError when it is not there."""
