@@ -10,22 +10,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
-from attrs import frozen
+from attrs import evolve, frozen
 from rich.console import Console
 
-from reame.catalog import CATALOG, resolve, split_parts
+from reame.catalog import CATALOG, resolve
 from reame.commands.doctor_progress import shown_on
 from reame.commands.doctor_write import change_of, keep_profile, target_file, write_settings
 from reame.config_load import load_config
 from reame.doctor.advice import Finding, Level
 from reame.doctor.advise import advise
+from reame.doctor.bench import NUM_CELLS
 from reame.doctor.measure import Plan, measure
 from reame.doctor.report import as_json, show
-from reame.doctor.words import size
 from reame.errors import ModelError
 from reame.host.features import llama_library
 from reame.host.probe import probe
 from reame.runtime import logs
+from reame.runtime.fit import fitted
 from reame.runtime.model import cache_dir, options_for, try_out
 from reame.runtime.recall import memory_dir
 
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH = 120
 """Columns of a report that no terminal limits."""
-_RUNTIME_BYTES = 300 << 20
-"""Interpreter, compute buffers and a small KV cache, beside the weights."""
 _END_S = 3.0
 """Seconds that the children have to end after Ctrl-C; it takes them a tenth of one."""
 
@@ -96,18 +95,19 @@ async def _examine(wanted: Wanted, config: Config, spec: str, machine: Machine) 
     options = options_for(config)
     if machine.missing or wanted.quick:
         return Examined(options=options)
-    path, findings = _model(spec, machine)
+    path, findings = _model(spec)
     stop = threading.Event()
 
     def work(on_progress: Callable[[float, str], None]) -> Examined:
+        on_progress(0.0, "trying the model")
         usable, more = options, findings
         here = path
         if here is not None:
             try:
-                on_progress(0.0, "trying the model")
-                usable = try_out(config, here, options, go_on=lambda: not stop.is_set())
+                usable, told = _tried(config, here, options, go_on=lambda: not stop.is_set())
+                more = (*more, *told)
             except ModelError as error:
-                here, more = None, (*findings, Finding(Level.FAULT, str(error)))
+                here, more = None, (*more, Finding(Level.FAULT, str(error)))
         name = here.stem if here else ""
         plan = Plan(model=here, name=name, options=usable, folder=memory_dir(config), seconds=wanted.seconds)
         measured = measure(plan, machine.share, on_progress=on_progress, go_on=lambda: not stop.is_set())
@@ -115,6 +115,23 @@ async def _examine(wanted: Wanted, config: Config, spec: str, machine: Machine) 
 
     with shown_on(sys.stderr) as on_progress:
         return await _in_thread(lambda: work(on_progress), stop)
+
+
+def _tried(
+    config: Config, path: Path, options: LlamaOptions, *, go_on: Callable[[], bool]
+) -> tuple[LlamaOptions, tuple[Finding, ...]]:
+    """With few cells, as it is measured: that there is no room for all of them is a finding, and what fits is advised.
+
+    Raises ModelError when the model does not run at all.
+    """
+    few = evolve(options, num_cells=min(NUM_CELLS, options.num_cells or NUM_CELLS))
+    usable = evolve(try_out(config, path, few, go_on=go_on), num_cells=options.num_cells)
+    try:
+        fitted(path, usable, may_switch=config.engine.extra_buffers == "auto")
+    except ModelError as error:
+        what = f"as configured, the daemon would not start: {error}"
+        return usable, (Finding(Level.WARNING, what, "what fits stands below"),)
+    return usable, ()
 
 
 async def _in_thread(work: Callable[[], Examined], stop: threading.Event) -> Examined:
@@ -136,15 +153,10 @@ async def _in_thread(work: Callable[[], Examined], stop: threading.Event) -> Exa
         raise
 
 
-def _model(spec: str, machine: Machine) -> tuple[Path | None, tuple[Finding, ...]]:
+def _model(spec: str) -> tuple[Path | None, tuple[Finding, ...]]:
     """The file to measure with, or why there is none."""
     try:
         path = resolve(spec)
     except ModelError as error:
         return None, (Finding(Level.NOTE, f"only the machine was measured: {error}"),)
-    weights = sum(part.stat().st_size for part in split_parts(path))
-    if weights + _RUNTIME_BYTES > machine.ram.available:
-        there = size(machine.ram.available)
-        what = f"{path.stem} needs {size(weights + _RUNTIME_BYTES)}, and {there} of RAM are available"
-        return None, (Finding(Level.FAULT, what, "end something, or take a smaller model from the list below"),)
     return path, ()

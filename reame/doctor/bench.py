@@ -50,6 +50,10 @@ class Bench:
         restoring = _seconds(lambda: self.engine.restore(0, 0, DEPTH, data))
         return saving, restoring, len(data)
 
+    def refill(self) -> None:
+        """After somebody else has used the engine, and left it empty."""
+        self._feed(DEPTH, at=0)
+
     def close(self) -> None:
         self.engine.close()
 

@@ -44,17 +44,14 @@ def model(order: Order, clock: Clock) -> None:
     if watch.look().is_noise:
         decode = prefill = order.threads[0]
     tell_fact("threads", (decode, prefill))
+    tell_fact("steps", times["decode"][decode], 1)  # until `_curve` knows better
+    tell_fact("steps", few[prefill], FEW)
     saving, restoring, size = bench.save_and_restore()
     tell_fact("save", saving / DEPTH)
     tell_fact("restore", restoring / DEPTH)
     tell_fact("kv_bytes", size // DEPTH)
-    _curve(bench, clock, decode, prefill, expected=min(few.values()) / FEW)
-    if clock.left > 60 * min(times["decode"].values()):
-        tell_doing("is every text the same, warm and in a crowd?", clock.share)
-        bench.threads(prefill)
-        tell_fact("lossless", losslessness.check(bench.engine))
-    else:
-        tell_skipped("the comparison of texts computed warm and in a crowd")
+    _compare_texts(bench, clock, prefill, row=times["prefill"][prefill], step=times["decode"][decode])
+    _curve(bench, clock, decode, prefill, expected=few[prefill] / FEW)
     bench.close()
 
 
@@ -144,17 +141,28 @@ def _sweep(bench: Bench, order: Order, clock: Clock, name: str, rows: int) -> di
     return times
 
 
+def _compare_texts(bench: Bench, clock: Clock, threads: int, *, row: float, step: float) -> None:
+    """Three times a prompt, and three times a few tokens. `row`, `step`: seconds of a prompt's token and of a step."""
+    if clock.left < 1.5 * (losslessness.ROWS * row + losslessness.STEPS * step):
+        tell_skipped("the comparison of texts computed warm and in a crowd")
+        return
+    tell_doing("is every text the same, warm and in a crowd?", clock.share)
+    bench.engine.set_threads(threads, threads)
+    tell_fact("lossless", losslessness.check(bench.engine))
+    bench.refill()
+
+
 def _curve(bench: Bench, clock: Clock, decode: int, prefill: int, *, expected: float) -> None:
     """T(rows) with the threads that the daemon will use: one row has its own, all others those of prompts.
 
-    `expected`: about how many seconds a row takes. Row counts for which there is no time are left out.
+    `expected`: about how many seconds a row takes. Row counts for which there is no time are left out, and all above.
     """
     allowance = clock.left / 2
     weight = sum(ROWS)
     for rows in ROWS:
         if rows > MAX_ROWS or rows * expected * 2 > clock.left:
-            tell_skipped(f"steps of {rows} rows")
-            continue
+            tell_skipped(f"steps of {rows} rows and more")
+            break
         tell_doing(f"steps of {rows} rows", clock.share)
         bench.engine.set_threads(decode, prefill)
         seconds = fastest(lambda rows=rows: bench.step(rows), seconds=max(0.1, allowance * rows / weight))  # type: ignore[misc]

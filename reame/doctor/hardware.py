@@ -15,7 +15,7 @@ from reame.host.ram import ram
 if TYPE_CHECKING:
     from pathlib import Path
 
-MOST_BYTES = 256 << 20
+MOST_BYTES = 128 << 20
 """Copied at a time by all threads: more than the caches of the machines this is for."""
 _CHUNK = 4 << 20
 _FILE_BYTES = 256 << 20

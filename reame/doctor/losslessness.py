@@ -19,6 +19,8 @@ LENGTH = 8
 CROWD = 7
 """Other sequences in the crowded run: eight rows a step, where kernels change."""
 SEQS = 1 + CROWD
+ROWS, STEPS = 220, 3 * LENGTH
+"""About how many rows of prompts and steps of decoding `check` takes."""
 _TOP = 20
 _MOST_TOKENS = 96
 Draw = tuple[int, tuple[float, ...]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import subprocess
@@ -20,6 +19,7 @@ from reame.doctor.losslessness import SEQS
 from reame.doctor.orders import Order
 from reame.errors import ReameError
 from reame.host.contention import Watch
+from reame.host.cpu import default_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +40,7 @@ _LEAST = 0.3
 _MOST_CANDIDATES = 6
 _GLANCE_S = 0.1
 
-_SHARES = {"host": 0.06, "model": 0.5, "variants": 0.26, "spin": 0.06}
+_SHARES = {"model": 0.5, "host": 0.06, "variants": 0.26, "spin": 0.06}
 """Of the time; `spin` for each length."""
 
 
@@ -60,10 +60,10 @@ class Plan:
     command: Sequence[str] = COMMAND
 
 
-def candidates(share: CpuShare, quick: int) -> tuple[int, ...]:
+def candidates(share: CpuShare, configured: int) -> tuple[int, ...]:
     """Thread counts worth a measurement, the quick choice first: never more than CPUs or whole CPUs of the quota."""
-    most = max(1, min(len(share.cpus), int(share.quota or math.inf) if share.quota else len(share.cpus)))
-    wanted = (quick, most, share.cores, share.fast_cores or 0, most - 1, quick - 1, quick // 2, 1)
+    most, quick = max(1, int(share.usable)), default_threads(share).value
+    wanted = (quick, configured, most, share.cores, share.fast_cores or 0, most - 1, quick - 1, quick // 2, 1)
     found = dict.fromkeys(count for count in wanted if 1 <= count <= most)
     return tuple(found)[:_MOST_CANDIDATES]
 
@@ -97,18 +97,18 @@ def measure(
 
 
 def _orders(plan: Plan, share: CpuShare, told: Told) -> Iterator[Order]:
-    """One after the other; later ones use the thread counts that an earlier one found best."""
+    """What matters most first, as time may run out; later ones use the thread counts that an earlier one found best."""
     threads = candidates(share, plan.options.threads)
     seconds = {task: plan.seconds * part for task, part in _SHARES.items()}
-    copiers = tuple(dict.fromkeys((1, plan.options.threads)))
-    yield Order(task="host", seconds=seconds["host"], threads=copiers, folder=str(plan.folder))
-    if plan.model is None:
-        return
     options = evolve(
-        plan.options, num_cells=NUM_CELLS, num_seqs=SEQS, max_rows=MAX_ROWS, max_sampled=MAX_ROWS, mlock=False
-    )
-    yield Order(task="model", seconds=seconds["model"], model=str(plan.model), options=options, threads=threads)
-    if not told.is_complete:
+        plan.options, num_cells=NUM_CELLS, num_seqs=SEQS, max_rows=MAX_ROWS, max_sampled=MAX_ROWS, mlock=False,
+        threads=threads[0], prefill_threads=threads[0],
+    )  # fmt: skip
+    if plan.model is not None:
+        yield Order(task="model", seconds=seconds["model"], model=str(plan.model), options=options, threads=threads)
+    copiers = tuple(dict.fromkeys((1, threads[0])))
+    yield Order(task="host", seconds=seconds["host"], threads=copiers, folder=str(plan.folder))
+    if plan.model is None or not told.is_complete:
         return
     decode, prefill = told.best()
     options = evolve(options, threads=decode, prefill_threads=prefill)

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from reame.config import Config
     from reame.doctor.results import Measured, ModelMeasured, Spin
     from reame.engine.llama import LlamaOptions
-    from reame.host.contention import Contention
     from reame.host.probe import Machine
 
 _SPARE_RAM = 0.85
@@ -32,27 +31,30 @@ def settings(
     machine: Machine, measured: Measured | None, config: Config, options: LlamaOptions, *, context_trained: int
 ) -> Iterator[Setting]:
     """`options` are those of the measurement: the config's, with all that it leaves open decided."""
+    if measured is None or measured.model is None or measured.contention.is_noise:
+        yield from _no_more_threads_than_cpus(machine, config)
+    else:
+        yield from _threads(machine.threads.value, measured.model, config)
+        yield from _spin(measured.model, config)
+        yield from _repacking(measured.model, config, options)
     if measured is not None and measured.model is not None:
-        yield from _threads(machine, measured.model, measured.contention, config)
-        yield from _spin(measured.model, measured.contention, config)
-        yield from _repacking(measured.model, measured.contention, config, options)
         yield from _room(machine, measured.model, config, context_trained)
     if machine.disk is not None and not machine.disk.read_only:
         yield from _disk(machine.disk.free, machine.disk.mount, config)
 
 
-def _threads(
-    machine: Machine, model: ModelMeasured, contention: Contention, config: Config
-) -> Iterator[Setting]:
+def _no_more_threads_than_cpus(machine: Machine, config: Config) -> Iterator[Setting]:
+    """All that can be said without a good measurement."""
+    most = max(1, int(machine.share.usable))
+    for name in ("threads", "prefill_threads"):
+        if getattr(config.engine, name) > most:
+            yield Setting(f"engine.{name}", 0, machine.threads.reason)
+
+
+def _threads(quick: int, model: ModelMeasured, config: Config) -> Iterator[Setting]:
     """0 follows quota and affinity when they change, so it is kept where it comes to the same."""
-    quick, engine = machine.threads.value, config.engine
-    decode, prefill = model.threads, model.prefill_threads
-    now = engine.threads or quick
-    if contention.is_noise:
-        if engine.threads > quick:
-            yield Setting("engine.threads", 0, machine.threads.reason)
-        return
-    if now != decode:
+    engine, decode, prefill = config.engine, model.threads, model.prefill_threads
+    if (engine.threads or quick) != decode:
         yield Setting("engine.threads", 0 if decode == quick else decode, "the fastest answers", is_measured=True)
     if (engine.prefill_threads or decode) != prefill:
         yield Setting("engine.prefill_threads", prefill, "the fastest reading of prompts", is_measured=True)
@@ -60,10 +62,10 @@ def _threads(
         yield Setting("engine.prefill_threads", 0, "the same as threads", is_measured=True)
 
 
-def _spin(model: ModelMeasured, contention: Contention, config: Config) -> Iterator[Setting]:
+def _spin(model: ModelMeasured, config: Config) -> Iterator[Setting]:
     """The least product of both times: neither a good neighbour nor a bad one decides alone."""
     now = model.spins.get(config.engine.spin_count)
-    if now is None or contention.is_noise:
+    if now is None:
         return
     best = min(model.spins, key=lambda count: _product(model.spins[count]))
     other = model.spins[best]
@@ -79,11 +81,9 @@ def _product(spin: Spin) -> float:
     return spin.alone * spin.beside
 
 
-def _repacking(
-    model: ModelMeasured, contention: Contention, config: Config, options: LlamaOptions
-) -> Iterator[Setting]:
+def _repacking(model: ModelMeasured, config: Config, options: LlamaOptions) -> Iterator[Setting]:
     """By the time that a mix of prompts and answers takes."""
-    if contention.is_noise or options.exact or (config.engine.extra_buffers == "auto" and not options.extra_buffers):
+    if options.exact or (config.engine.extra_buffers == "auto" and not options.extra_buffers):
         return  # nothing to choose, or it crashes with them
     items = list(model.variants.items())
     other = next((it for name, it in items[1:] if name.startswith("repacked")), None)

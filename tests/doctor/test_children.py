@@ -50,8 +50,8 @@ def test_the_model_is_measured_and_found_lossless(model_path: Path) -> None:
         assert set(times) == {1, 2}, name
         assert all(0 < seconds < 30 for seconds in times.values()), name
     steps, skipped = facts(lines, "steps"), {line.get("skipped", "") for line in lines}
-    assert 1 in steps
-    assert all(rows in steps or f"steps of {rows} rows" in skipped for rows in ROWS)
+    assert {1, 8} <= steps.keys() <= set(ROWS)
+    assert len(steps) == len(ROWS) or any("rows and more" in words for words in skipped)
     assert facts(lines, "kv_bytes")[""] == pytest.approx(12_240, rel=0.02), "30 layers x 2 x 192 x 34 / 32 bytes"
     assert facts(lines, "anon_bytes")[""] > 20e6
     told = facts(lines, "lossless").get("")
@@ -73,7 +73,7 @@ def test_spinning_is_measured_beside_a_neighbour_that_goes_away(model_path: Path
     lines = answer(Order(task="spin", seconds=2, model=str(model_path), options=OPTIONS))
     ((alone, beside),) = facts(lines, "spin").values()
     assert alone > 0
-    assert beside >= alone
+    assert beside > 0
 
 
 class Rounding(FakeEngine):
