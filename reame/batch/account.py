@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @define
 class Stage:
-    """The records up to the `last`-th: how many, the tokens computed for them, and the seconds they took together."""
+    """The records that were asked, up to the `last`-th: how many, the tokens computed for them, and their seconds."""
 
     last: int
     records: int = 0
@@ -84,7 +84,7 @@ class Account:
         self.answer_tokens += answer * copies
         self.remembered += known + (prompt + answer) * (copies - 1)
         stage = self._stage()
-        stage.records += copies
+        stage.records += 1
         stage.computed += prompt + answer - known
         stage.seconds += now - previous
 
