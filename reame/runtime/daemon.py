@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from reame.catalog import resolve
-from reame.engine.base import Row
 from reame.engine.llama import LlamaEngine
 from reame.engine.step import StepRunner
 from reame.engine.thread import decode_thread
@@ -26,6 +25,7 @@ from reame.runtime.archiving import open_archive
 from reame.runtime.decode import DecodeLoop
 from reame.runtime.drafting import draft_model_options, load_draft_model, new_drafter, outlook
 from reame.runtime.embeddings import Embeddings, load_embedder
+from reame.runtime.first_steps import take_first_steps
 from reame.runtime.model import new_scheduler, options_for, served_model, try_out
 from reame.runtime.notify import Supervisor
 from reame.runtime.profile import profile_for, seed
@@ -47,13 +47,6 @@ if TYPE_CHECKING:
     from reame.runtime.metrics import Metrics
 
 log = logging.getLogger(__name__)
-
-WARM_ROWS = (64, 1, 4, 16, 8, 2, 32, 3, 6, 12)
-"""Rows of the steps before the first request: they touch the weights, and are the first entries of T(rows)."""
-LEAST_WARM = 2
-"""These are computed in any case, the others while they have not taken `WARM_SECONDS`."""
-WARM_SECONDS = 1.5
-
 
 LAST_WRITES_S = 60.0
 """Seconds after the grace period that the service manager is asked for, to write what is remembered to a slow disk."""
@@ -140,11 +133,11 @@ class Daemon:
                 partial(try_out, self._config, self._path, options, go_on=lambda: not self._stopping.is_set()),
                 abandon_on_cancel=True,
             )
+            find = partial(draft_model_options, self._config, options, go_on=lambda: not self._stopping.is_set())
+            self._draft_model = await trio.to_thread.run_sync(find, abandon_on_cancel=True)
             memory = await trio.to_thread.run_sync(partial(open_memory, self._config, self._path, options))
             engine = await thread.call(lambda: LlamaEngine(self._path, options, on_progress=self._progress))
             await self._load_embedder(thread, options)
-            find = partial(draft_model_options, self._config, options, go_on=lambda: not self._stopping.is_set())
-            self._draft_model = await trio.to_thread.run_sync(find, abandon_on_cancel=True)
         except ModelError:
             if self._stopping.is_set():
                 return None
@@ -172,7 +165,7 @@ class Daemon:
         scheduler = new_scheduler(self._config, engine, memory.block_tokens)
         self._seed(scheduler.cost)
         self._metrics.watch(memory)
-        await thread.call(partial(_warm_up, engine, scheduler.cost))
+        await thread.call(partial(take_first_steps, engine, scheduler.cost))
         model = await trio.to_thread.run_sync(
             served_model, self._config, self._path, self._intake.model_id, engine
         )
@@ -229,16 +222,3 @@ class Daemon:
         await trio.sleep(self._config.server.grace_s)
         if self._loop is not None:
             self._loop.stop(RequestError("the server is stopping", status=503, code="server_stopping", retry_after=5))
-
-
-def _warm_up(engine: Engine, cost: StepCost) -> None:
-    begun = time.perf_counter()
-    for number, count in enumerate(WARM_ROWS):
-        if number >= LEAST_WARM and time.perf_counter() - begun > WARM_SECONDS:
-            break
-        rows = [Row(i % engine.info.vocab_size, i, 0, i == count - 1) for i in range(min(count, engine.max_rows))]
-        started = time.perf_counter()
-        engine.decode(rows)
-        cost.observe(len(rows), time.perf_counter() - started)
-        engine.trim(0, 0)
-    engine.compact(())
