@@ -20,6 +20,8 @@ _SPARE_RAM = 0.85
 _LOGITS_AND_BUFFERS = 150 << 20
 _MOST_CELLS = 4
 """Times the context: more residents than that are seldom asked for again, and a wide cache slows attention."""
+_FEWEST = 1024
+"""Cells below which nothing is proposed."""
 _DISK_SHARE, _LEAST_DISK_MB, _MOST_DISK_MB = 0.2, 256, 32_768
 _CLEARLY = 1.1
 """A measured setting must be this much better to be worth a change."""
@@ -100,21 +102,21 @@ def _room(machine: Machine, model: ModelMeasured, config: Config, context_traine
     """Context and cells that the RAM holds. Cells beyond the context keep finished sequences for their next turn."""
     engine = config.engine
     context = min(engine.context, context_trained or engine.context)
-    own = model.anon_bytes + (model.size_bytes if config.model.mmap else 0) + _LOGITS_AND_BUFFERS
-    free = int(_SPARE_RAM * min(machine.ram.most, machine.ram.available + model.file_bytes)) - own
-    room = max(0, free) // max(1, model.kv_bytes)
+    free = int(_SPARE_RAM * min(machine.ram.most, machine.ram.available + model.file_bytes)) - model.anon_bytes
+    free -= _LOGITS_AND_BUFFERS
+    beside = free - (model.size_bytes if config.model.mmap else 0)
+    why = f"{size(max(0, beside))} of RAM are left beside the model"
+    if beside < _FEWEST * model.kv_bytes:  # the weights are pages of a file, which may go and come
+        beside, why = free, "the weights do not fit beside more, and are read from the disk again and again"
+    room = max(0, beside) // max(1, model.kv_bytes)
     cells = min(room // 1024 * 1024, _MOST_CELLS * context)
-    why = f"{size(cells * model.kv_bytes)} of KV cache; {size(max(0, free))} of RAM are left beside the model"
+    now = engine.cells or 2 * engine.context
     if cells < context:
-        if cells >= 1024:
+        if cells >= _FEWEST and now > room:
             yield Setting("engine.context", cells, "more does not fit into the RAM")
             yield Setting("engine.cells", cells, why)
-        return
-    now = engine.cells or 2 * engine.context
-    if now > room or now < min(cells, 2 * context):
-        yield Setting("engine.cells", cells, why)
-    elif now < cells:
-        yield Setting("engine.cells", cells, f"room for more finished sequences: {why}")
+    elif now > room or now < cells:
+        yield Setting("engine.cells", cells, f"{size(cells * model.kv_bytes)} for what is remembered live; {why}")
 
 
 def _disk(free: int, mount: str, config: Config) -> Iterator[Setting]:

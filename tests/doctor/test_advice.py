@@ -205,3 +205,12 @@ def test_an_unknown_machine_is_no_crash(tmp_path: Path) -> None:
     found = advise(probe(plant(tmp_path, {})), None, DEFAULTS, LlamaOptions(), catalogue=CATALOG)
     assert not found.has_fault
     assert "unknown CPU" in fact(found, "machine")
+
+
+def test_weights_larger_than_the_ram_leave_cells_all_the_same(tmp_path: Path) -> None:
+    """A mapped file may go and come: the daemon starts, slowly, with what its own memory allows."""
+    big = with_model(size_bytes=4_000_000_000, file_bytes=1_500_000_000, anon_bytes=200_000_000, kv_bytes=400_000)
+    found = report(vps_with_quota, tmp_path, big)
+    assert 1024 <= advised(found)["engine.cells"] == advised(found)["engine.context"]  # type: ignore[operator]
+    why = next(setting.why for setting in found.settings if setting.key == "engine.cells")
+    assert "read from the disk again and again" in why
