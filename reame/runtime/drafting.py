@@ -15,7 +15,8 @@ from reame.errors import ModelError
 from reame.runtime.archiving import tokenizer_fingerprint
 from reame.runtime.model import try_out
 from reame.speculation.drafter import Drafter
-from reame.speculation.sources import MOST, Archived, Companions, Hint, PromptLookup
+from reame.speculation.forms import guess
+from reame.speculation.sources import MOST, Archived, Companions, Forms, Hint, PromptLookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,7 +42,9 @@ def new_drafter(config: Config, vocabulary: Vocabulary, archive: Archive | None)
     if not config.speculation.enabled:
         return None
     drafter = Drafter(vocabulary.piece)
-    drafter.sources += [Hint(), PromptLookup(), Companions(drafter.texts)]
+    tokenize = partial(vocabulary.tokenize, add_special=False, parse_special=False)
+    forms = Forms(guess, tokenize, vocabulary.piece)
+    drafter.sources += [Hint(), PromptLookup(), Companions(drafter.texts), forms]
     if archive is not None:
         drafter.sources.append(Archived(partial(_continuations, archive)))
     return drafter

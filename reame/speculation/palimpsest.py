@@ -19,7 +19,7 @@ class Site(NamedTuple):
     """A place in the archive where the text went on with `tokens`, after `match_length` tokens that are the live text's
     last ones. `age`: tokens appended since. `tokens` end where that generation did.
 
-    A tuple, not an attrs class: sixty-four are made between two tokens.
+    A tuple, not an attrs class: dozens are made between two tokens.
     """
 
     match_length: int
