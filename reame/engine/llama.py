@@ -147,12 +147,13 @@ class LlamaEngine:
         self._logits(row)[~allowed] = -np.inf
 
     def logprobs(self, row: int, token: int, top: int) -> tuple[float, tuple[tuple[int, float], ...]]:
-        logits = self._logits(row).astype(np.float64)
-        logits -= logits.max()
-        logits -= np.log(np.exp(logits).sum())
-        best = np.argpartition(-logits, top)[:top] if top else np.empty(0, int)
+        logits = self._logits(row)
+        peak = logits.max()  # exponentials in single precision are five times as fast, and exact enough for their sum
+        total = float(peak) + float(np.log(np.exp(logits - peak).sum(dtype=np.float64)))
+        best = np.argpartition(logits, -top)[-top:] if top else np.empty(0, int)
         best = best[np.lexsort((best, -logits[best]))]
-        return float(logits[token]), tuple((int(t), float(logits[t])) for t in best if logits[t] > -np.inf)
+        rivals = tuple((int(t), float(logits[t]) - total) for t in best if logits[t] > -np.inf)
+        return float(logits[token]) - total, rivals
 
     def set_threads(self, decode: int, prefill: int) -> None:
         self._library.llama_set_n_threads(self._context, decode, prefill)

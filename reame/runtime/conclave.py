@@ -191,11 +191,12 @@ def as_candidates(call: Call, requests: list[Request]) -> list[Request]:
     """The requests of a conclave. Tokens are rated for it, prompts only once. At temperature 0 the seeds are fixed too,
     so that the same question has the same answer."""
     assert call.conclave is not None
-    size, top = call.conclave.size, 0 if call.conclave.margin is None else 2
+    size = call.conclave.size
     is_seedless = call.sampling.temperature <= 0 and call.sampling.seed is None
     candidates = []
     for index, request in enumerate(requests):
         choice = index % size
+        top = 2 if call.conclave.margin is not None and not choice else 0
         sampling = seeded(evolve(call.sampling, seed=0), choice) if is_seedless else request.sampling
         candidates.append(
             evolve(
