@@ -34,7 +34,8 @@ class Cue:
 
 @frozen(kw_only=True)
 class Part:
-    """One request of a play: sent at `after` (None: at once), left by the client at `until` (None: at its end)."""
+    """One request of a play: sent at `after` (None: at once), left by the client at `until` (None: at its end). A body
+    with messages goes to the chat endpoint."""
 
     body: Mapping[str, Any]
     after: Cue | None = None
@@ -54,8 +55,9 @@ class _Stream:
 
     def send(self, port: int) -> socket.socket:
         body = json.dumps(self.part.body).encode()
+        path = "/v1/chat/completions" if "messages" in self.part.body else "/v1/completions"
         head = (
-            "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         )
         self.connection = socket.create_connection(("127.0.0.1", port), timeout=SILENCE_S)

@@ -144,13 +144,13 @@ def _round(
 def warm_up(server: Server, scenario: Scenario, options: Options) -> None:
     prompts = Prompts(options.seed, scenario.name, WARM_UP)
     server.resume()
-    Run(server.port, prompts, options.scale).ask(Part(body=completion(prompts.text(64), 8)))
+    Run(server, prompts, options.scale).ask(Part(body=completion(prompts.text(64), 8)))
     server.settle()
     server.rest()
 
 
 def _run_server(server: Server, scenario: Scenario, options: Options, round_: int) -> Outcome:
-    run = Run(server.port, Prompts(options.seed, scenario.name, round_), options.scale)
+    run = Run(server, Prompts(options.seed, scenario.name, round_), options.scale)
     server.resume()
     meter = Meter.now()
     try:

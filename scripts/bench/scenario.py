@@ -8,7 +8,7 @@ from attrs import Factory, define, field, frozen
 
 from bench.client import Part, play
 from bench.errors import BenchError
-from bench.sides import LLAMA_SERVER, Side
+from bench.sides import LLAMA_SERVER, Server, Side
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,17 +51,22 @@ QUICK = Scale(answer_tokens=64, long_prompt=1000, short_prompt=256, questions=10
 class Run:
     """One run on one server: asks, and remembers what proves that both sides did the same work."""
 
-    port: int
+    server: Server
     prompts: Prompts
     scale: Scale
     texts: list[str] = field(factory=list)
     prompt_tokens: list[int] = field(factory=list)
 
-    def ask(self, *parts: Part) -> list[Reply]:
-        """Play `parts`; raises BenchError when a prompt came from a cache, for then its time says nothing."""
+    @property
+    def port(self) -> int:
+        return self.server.port
+
+    def ask(self, *parts: Part, cold: bool = True) -> list[Reply]:
+        """Play `parts`; with `cold`, raises BenchError when a prompt came from a cache, for then its time says nothing.
+        The texts of cold parts are compared between the sides."""
         replies = play(self.port, parts)
         for reply in replies:
-            if reply.cached_tokens > MOST_CACHED:
+            if cold and reply.cached_tokens > MOST_CACHED:
                 raise BenchError(f"{reply.cached_tokens} tokens of a new prompt came from a cache: not a cold run")
             if reply.ended is not None:
                 self.texts.append(reply.text)
@@ -78,6 +83,13 @@ def completion(prompt: str, max_tokens: int) -> dict[str, Any]:
         "stream": True,
         "stream_options": {"include_usage": True},
     }
+
+
+def chat(text: str, max_tokens: int, **more: Any) -> dict[str, Any]:
+    """The same for a question to the model's chat template. Old answers are not given again: decoding is measured."""
+    body = completion("", max_tokens) | {"messages": [{"role": "user", "content": text}], "reame": {"answers": False}}
+    del body["prompt"]
+    return body | more
 
 
 @frozen(kw_only=True)

@@ -55,6 +55,9 @@ class Side:
 REAME = Side("Reame", "reame")
 LLAMA_SERVER = Side("llama-server", "llama-server")
 LLAMA_BENCH = Side("llama-bench", "llama-bench")
+NO_DRAFTS = Side("Reame, drafts off", "reame", ("--set", "speculation.enabled=false"))
+NO_MEMORY = Side("Reame, nothing on disk", "reame", ("--set", "memory.enabled=false"))
+SPECULATING = Side("llama-server --spec-default", "llama-server", ("--spec-default",))
 
 
 def llama_server_command(binaries: Path, setup: Setup, side: Side, port: int) -> list[str]:
@@ -93,8 +96,19 @@ class Server:
 
     side: Side
     port: int
+    command: tuple[str, ...]
+    scratch: Path
     process: subprocess.Popen[bytes]
-    log: Path
+
+    @property
+    def log(self) -> Path:
+        return self.scratch / "log"
+
+    def restart(self) -> None:
+        """Stop it in order and start it again, with what it left on disk; it runs when this returns."""
+        self.stop()
+        self.process = _spawn(self.command, self.side.env, self.scratch, self.log)
+        _wait_until_ready(self)
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
@@ -136,14 +150,15 @@ def start(side: Side, setup: Setup, *, binaries: Path, scratch: Path) -> Server:
     `scratch`: an empty directory for its log, its configuration and whatever it keeps on disk (nothing is inherited
     from another run). Raises BenchError, with the end of the server's log, when it does not become ready.
     """
-    port, log = free_port(), scratch / "log"
+    port = free_port()
     if side.kind == "reame":
         (scratch / "reame.toml").write_text(tomli_w.dumps(reame_config(setup, port)))
         command = [str(Path(sys.executable).with_name("reame")), "serve", "--config", str(scratch / "reame.toml")]
         command += side.args
     else:
         command = llama_server_command(binaries, setup, side, port)
-    server = Server(side, port, _spawn(command, side.env, scratch, log), log)
+    process = _spawn(command, side.env, scratch, scratch / "log")
+    server = Server(side, port, tuple(command), scratch, process)
     try:
         _wait_until_ready(server)
     except BaseException:
@@ -162,7 +177,7 @@ def _spawn(
         **dict(extra),
     }
     try:
-        with log.open("wb") as out:
+        with log.open("ab") as out:
             return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

@@ -62,7 +62,7 @@ class Reply:
 
 
 def read(sent: float, arrivals: Sequence[Arrival]) -> Reply:
-    """Raises BenchError for anything but a stream of text completion chunks."""
+    """Raises BenchError for anything but a stream of chunks of a completion or a chat."""
     times, texts, ended = [], [], None
     usage: dict[str, Any] = {}
     for time, event in _events(arrivals):
@@ -70,9 +70,10 @@ def read(sent: float, arrivals: Sequence[Arrival]) -> Reply:
             raise BenchError(f"the stream broke with an error: {event['error']}")
         usage = event.get("usage") or usage
         for choice in event.get("choices", ()):
-            if choice.get("text"):
+            text = choice.get("text") or choice.get("delta", {}).get("content")
+            if text:
                 times.append(time)
-                texts.append(choice["text"])
+                texts.append(text)
             if choice.get("finish_reason"):
                 ended = time
     return Reply(

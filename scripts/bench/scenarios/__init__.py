@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench.scenarios import decode, gap, neighbour, prefill, quiz, users
+from bench.scenarios import (
+    chance,
+    decode,
+    flock,
+    gap,
+    lists,
+    neighbour,
+    prefill,
+    prefix,
+    quiz,
+    quoting,
+    repeat,
+    storing,
+    users,
+)
 
 if TYPE_CHECKING:
     from bench.scenario import Scenario
@@ -15,5 +29,12 @@ SCENARIOS: tuple[Scenario, ...] = (
     users.SCENARIO,
     gap.SCENARIO,
     neighbour.SCENARIO,
+    prefix.SCENARIO,
+    flock.SCENARIO,
+    storing.SCENARIO,
+    repeat.SCENARIO,
+    quoting.SCENARIO,
+    lists.SCENARIO,
+    chance.SCENARIO,
     quiz.SCENARIO,
 )
