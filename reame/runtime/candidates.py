@@ -80,6 +80,12 @@ class Candidates:
         return Progress(size, size - len(self._election.unfinished), self._election.agreeing)
 
     @property
+    def fates(self) -> dict[str, int]:
+        """What became of those that were heard or stopped."""
+        election = self._election
+        return {"voted": len(election.votes), "silent": election.num_silent, "stopped": len(self.stopped)}
+
+    @property
     def num_characters(self) -> int:
         return sum(len(text) for candidate in self.candidates for text in candidate.texts)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from reame.core.events import Event, TokenLogprob
     from reame.core.request import Call, Request
     from reame.runtime.decode import Reply
+    from reame.runtime.metrics import Metrics
 
 MOST_INLINE = 4096
 """Characters of all answers above which they are compared in a thread."""
@@ -110,6 +111,12 @@ class Deliberation(Replies):
         if not self._told:
             self._hear_all()
         return self._told.popleft() if self._told else None
+
+    def account(self, metrics: Metrics, key: str) -> None:
+        super().account(metrics, key)
+        for table in self._tables:
+            for fate, number in table.fates.items():
+                metrics.candidates.labels(fate).inc(number)
 
     async def _hear(self) -> None:
         """Wait for news. Whose channel was closed without an end was cut off: it was full."""

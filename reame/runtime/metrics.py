@@ -33,6 +33,7 @@ class Metrics:
         self.requests = counter("requests", "Requests that ended, by outcome.", ("outcome",))
         self.prompt_tokens = counter("prompt_tokens", "Tokens of all prompts, cached ones included.")
         self.cached_tokens = counter("cached_tokens", "Of these, tokens that were not computed for the request.")
+        self.candidates = counter("candidates", "Candidates of elections, by what became of them.", ("fate",))
         self.step_errors = counter("step_errors", "Steps that failed inside llama.cpp.")
         self.step_seconds = Histogram(
             "reame_step_seconds",

@@ -91,6 +91,8 @@ async def test_who_can_change_nothing_is_stopped() -> None:
         text, _, verdict = await elected(up, call_of())
         await up.idle()
         assert not up.loop.scheduler.running
+        fates = {fate: up.metrics.candidates.labels(fate)._value.get() for fate in ("voted", "silent", "stopped")}
+        assert fates == {"voted": 3, "silent": 0, "stopped": 2}
     assert (text, verdict.agreement, verdict.stopped, verdict.silent) == ("aa", 3, 2, 0)
     assert 9 + 2 * 3 <= verdict.tokens <= 9 + 2 * 6, "they had a little more, and were stopped"
 
