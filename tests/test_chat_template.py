@@ -43,14 +43,14 @@ def test_qwen_with_a_system_text_and_history() -> None:
 
 
 def test_qwen_shows_tools_as_plain_json_and_arguments_as_an_object() -> None:
-    tools = [{"type": "function", "function": {"name": "say", "description": "<é> & 'so'"}}]
+    tools = ({"type": "function", "function": {"name": "say", "description": "<é> & 'so'"}},)
     call = {"id": "1", "type": "function", "function": {"name": "say", "arguments": '{"text": "è"}'}}
     messages: tuple[dict[str, Any], ...] = (
         {"role": "user", "content": "Say è"},
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "content": "done", "tool_call_id": "1"},
     )
-    rendered = template("qwen2.5-coder").render(Chat(messages=messages), tools=tools)
+    rendered = template("qwen2.5-coder").render(Chat(messages=messages, tools=tools))
     assert '{"type": "function", "function": {"name": "say", "description": "<é> & \'so\'"}}\n</tools>' in rendered
     assert '<|im_start|>assistant\n<tool_call>\n{"name": "say", "arguments": {"text": "è"}}\n</tool_call>' in rendered
     assert rendered.endswith(

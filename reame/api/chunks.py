@@ -7,6 +7,7 @@ and one join. All is ASCII: U+2028, U+0085 and the like are escaped, because som
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,9 @@ from reame.api.conclave import progress_comment
 from reame.api.errors import error_object
 from reame.api.logprobs import CompletionLogprobs, aligned, chat_logprobs
 from reame.api.replies import Tally
+from reame.api.tools import deltas_of
 from reame.core.events import Delta
+from reame.core.tool_calls import CallReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from reame.api.replies import Head
     from reame.api.schema import Wanted
     from reame.core.events import Event, TokenLogprob
+    from reame.core.tool_calls import Part
     from reame.errors import RequestError
 
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -69,6 +73,8 @@ class Chunks:
         self._plain_end = f'{self._shape.after},"logprobs":null,"finish_reason":null}}{self._tail}'
         self._starts: dict[int, str] = {}
         self._offsets: dict[int, CompletionLogprobs] = {}
+        self._request_id = head.id
+        self._calls: defaultdict[int, CallReader] = defaultdict(CallReader)
         self._tally = Tally(wanted.call.n)
         self._num_finished = 0
 
@@ -81,7 +87,11 @@ class Chunks:
             raise event.error
         self._num_finished += 1
         self._tally.add(index, event)
-        last = self._chunk(index, self._shape.last, reason=event.reason, stop=event.stop)
+        opening += self._rest(index)
+        reason: str | None = event.reason
+        if reason == "stop" and not event.stop and self._calls[index].num_calls:
+            reason = "tool_calls"
+        last = self._chunk(index, self._shape.last, reason=reason, stop=event.stop)
         return (opening + (self._end(last) if self.is_over else last)).encode()
 
     @property
@@ -116,12 +126,27 @@ class Chunks:
             echo = self._echo(index)
             rated = self._logprobs(index, aligned(delta.prompt_logprobs, echo))
             return self._chunk(index, f"{_TEXT.before}{encode_basestring_ascii(echo)}", logprobs=rated)
+        if self._wanted.tools:
+            return self._parts(index, self._calls[index].take(delta.text), delta.logprobs)
         if delta.logprobs and self._wanted.call.logprobs is not None:
             content = f"{self._shape.before}{encode_basestring_ascii(delta.text)}{self._shape.after}"
             return self._chunk(index, content, logprobs=self._logprobs(index, delta.logprobs))
         if not delta.text:
             return ""
         return f"{self._starts[index]}{encode_basestring_ascii(delta.text)}{self._plain_end}"
+
+    def _parts(self, index: int, parts: list[Part], logprobs: tuple[TokenLogprob, ...] = ()) -> str:
+        """A chunk for each part of an answer with tools; the logprobs are in the first."""
+        told = self._logprobs(index, logprobs) if logprobs and self._wanted.call.logprobs is not None else None
+        deltas = deltas_of(parts, self._request_id, index) or ([{}] if told else [])
+        lines = ""
+        for delta in deltas:
+            lines += self._chunk(index, f'"delta":{dumps(delta)}', logprobs=told)
+            told = None
+        return lines
+
+    def _rest(self, index: int) -> str:
+        return self._parts(index, self._calls[index].end()) if self._wanted.tools else ""
 
     def _logprobs(self, index: int, tokens: Iterable[TokenLogprob]) -> dict[str, Any]:
         if self._wanted.chat:

@@ -8,6 +8,7 @@ from attrs import define, field, frozen
 
 from reame.api.conclave import conclave_object
 from reame.api.logprobs import CompletionLogprobs, aligned, chat_logprobs
+from reame.api.tools import message_of
 from reame.core.draft import DraftCount
 from reame.core.events import Delta, Finish
 
@@ -129,17 +130,21 @@ class Reply:
 
     def whole(self, head: Head, prompt_tokens: int) -> dict[str, Any]:
         chat = self._wanted.chat
-        shape = self._message if chat else self._text
-        choices = [
-            {"index": index, **shape(index, choice), "finish_reason": choice.reason, "stop_reason": choice.stop or None}
-            for index, choice in sorted(self._choices.items())
-        ]
+        choices = []
+        for index, choice in sorted(self._choices.items()):
+            shaped = self._message(head.id, index, choice) if chat else self._text(index, choice)
+            calls = chat and bool(shaped["message"].get("tool_calls"))
+            reason = "tool_calls" if calls and choice.reason == "stop" and not choice.stop else choice.reason
+            told = {"finish_reason": reason, "stop_reason": choice.stop or None}
+            choices.append({"index": index, **shaped, **told})
         usage = self._tally.usage(prompt_tokens)
         reame = self._tally.reame(prompt_tokens)
         return {**head.fields(chat=chat, stream=False), "choices": choices, "usage": usage, "reame": reame}
 
-    def _message(self, _: int, choice: _Choice) -> dict[str, Any]:
-        message = {"role": "assistant", "content": "".join(choice.texts), "refusal": None}
+    def _message(self, request_id: str, index: int, choice: _Choice) -> dict[str, Any]:
+        text = "".join(choice.texts)
+        said = message_of(text, request_id, index) if self._wanted.tools else {"content": text}
+        message = {"role": "assistant", **said, "refusal": None}
         wanted = self._wanted.call.logprobs is not None
         return {"message": message, "logprobs": chat_logprobs(choice.logprobs) if wanted else None}
 

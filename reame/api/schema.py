@@ -47,7 +47,8 @@ class Limits:
 class Wanted:
     """A body of `/v1/completions` or `/v1/chat/completions`, checked.
 
-    `model` "" means any. `echo` holds the prompts' texts when they are to be repeated in front of the answers.
+    `model` "" means any. `tools`: the answer may hold calls of tools. `echo` holds the prompts' texts when they are to
+    be repeated in front of the answers.
     """
 
     call: Call
@@ -55,6 +56,7 @@ class Wanted:
     chat: bool = False
     stream: bool = False
     include_usage: bool = False
+    tools: bool = False
     echo: tuple[str, ...] = ()
 
 

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from reame.api import schema
 from reame.api.schema import Limits, Wanted
+from reame.api.schema_conclave import read_conclave
+from reame.api.schema_format import read_format
 from reame.api.schema_messages import read_messages
+from reame.api.schema_tools import read_tools
 from reame.core.request import Call, Chat
 
 if TYPE_CHECKING:
@@ -24,23 +27,30 @@ def read_chat(raw: bytes, limits: Limits) -> Wanted:
     """Raises RequestError (400) with the field at fault."""
     fields = schema.read_fields(raw)
     messages = read_messages(fields)
-    _refuse_unsupported(fields)
+    _refuse_sound(fields, fields.array("modalities"))
+    tools, form = read_tools(fields), read_format(fields)
+    if tools.shown and form.constraint:
+        raise fields.fault(form.field, "and tools cannot be combined: send one of them.")
     stream, include_usage = schema.read_stream(fields)
     return Wanted(
         call=Call(
-            prompts=(Chat(messages=messages, continue_last=messages[-1]["role"] == "assistant"),),
+            prompts=(Chat(messages=messages, continue_last=messages[-1]["role"] == "assistant", tools=tools.shown),),
             n=schema.read_n(fields, limits),
+            conclave=read_conclave(fields, limits),
             sampling=schema.read_sampling(fields, limits),
             max_tokens=schema.read_max_tokens(fields),
             stop=schema.read_stop(fields),
             answers=schema.read_answers(fields),
             background=schema.read_background(fields),
             logprobs=_read_logprobs(fields),
+            constraint=tools.constraint or form.constraint,
+            constraint_field="tools" if tools.constraint else form.field,
         ),
         model=fields.text("model") or "",
         chat=True,
         stream=stream,
         include_usage=include_usage,
+        tools=bool(tools.shown),
     )
 
 
@@ -50,16 +60,6 @@ def _read_logprobs(fields: Fields) -> int | None:
     if top is not None and not wanted:
         raise fields.fault("top_logprobs", "needs logprobs to be true.")
     return (top or 0) if wanted else None
-
-
-def _refuse_unsupported(fields: Fields) -> None:
-    for name in ("tools", "functions"):
-        if fields.array(name):
-            raise fields.fault(name, "is not supported by this version.")
-    for name in ("tool_choice", "function_call"):
-        if fields.get(name) not in (None, "none", "auto"):
-            raise fields.fault(name, 'needs tools, which this version does not support: send "none" or leave it out.')
-    _refuse_sound(fields, fields.array("modalities"))
 
 
 def _refuse_sound(fields: Fields, modalities: Sequence[Any] | None) -> None:

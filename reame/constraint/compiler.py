@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     from reame.constraint.tokens import Tokens
     from reame.core.constraint import Constraint
 
+_SUBJECTS = {
+    "json_object": "the object",
+    "json_schema": "the schema",
+    "regex": "the regular expression",
+    "choice": "the choice",
+    "grammar": "the grammar",
+    "tools": "the tools",
+}
 MAX_SOURCE_CHARS = 256 << 10
 MAX_KEPT = 64
 MAX_KEPT_CHARS = 1 << 20
@@ -69,7 +77,8 @@ class ConstraintCompiler:
     def compile(self, constraint: Constraint) -> Grammar:
         """Blocks: milliseconds, or seconds for what is then refused. Hold the grammar as long as matchers are wanted.
 
-        Raises RequestError (400) with the keyword at fault and its place; `param` is that place within the schema.
+        Raises RequestError (400) with the keyword at fault and its place; `param` is that place within the
+        constraint, such as `.properties.age`.
         """
         grammar = self.known(constraint)
         if grammar is None:
@@ -117,9 +126,9 @@ class ConstraintCompiler:
 
 
 def _refusal(constraint: Constraint, fault: ConstraintFault) -> RequestError:
-    names = {"json_schema": "the schema", "regex": "the regular expression", "choice": "the choice"}
-    subject = names.get(constraint.kind, "the grammar")
+    subject = _SUBJECTS[constraint.kind]
     where = f" at {shown(fault.path)}" if fault.path else ""
     whose = f"{subject}'s `{fault.keyword}`" if fault.keyword else subject
-    steps = [*map(str, fault.path), *([fault.keyword] if fault.keyword else [])]
-    return RequestError(f"{whose}{where} {fault.message}", param=".".join(steps) or None)
+    steps = (*fault.path, fault.keyword) if fault.keyword else fault.path
+    param = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+    return RequestError(f"{whose}{where} {fault.message}", param=param or None)

@@ -14,6 +14,7 @@ from reame.constraint.closed import closed
 from reame.constraint.fault import ConstraintFault
 from reame.constraint.locate import locate
 from reame.constraint.schema_check import check_schema
+from reame.constraint.tool_grammar import of_object, tool_grammar
 
 if TYPE_CHECKING:
     from llguidance import LLTokenizer
@@ -41,8 +42,8 @@ _MEANINGS = {
 def compiled(constraint: Constraint, tokenizer: LLTokenizer) -> str:
     """The grammar's text, which llguidance has compiled once. Raises ConstraintFault."""
     if constraint.kind == "json_schema":
-        return _schema(json.loads(constraint.source), tokenizer)
-    text = _text(constraint)
+        return _schema_text(_checked(json.loads(constraint.source), tokenizer))
+    text = _tools(json.loads(constraint.source), tokenizer) if constraint.kind == "tools" else _text(constraint)
     if fault := fault_in(text, tokenizer):
         raise ConstraintFault(_meaning(fault))
     return text
@@ -56,18 +57,31 @@ def fault_in(grammar: str, tokenizer: LLTokenizer) -> str:
     return matcher.get_error()
 
 
-def _schema(schema: Any, tokenizer: LLTokenizer) -> str:
+def _checked(schema: Any, tokenizer: LLTokenizer) -> Any:
+    """The schema as it is compiled."""
     check_schema(schema)
     if schema is False:
         raise ConstraintFault("lets no value through")
     schema = closed({} if schema is True else schema)
-    text = _schema_text(schema)
-    if not (fault := fault_in(text, tokenizer)):
-        return text
+    if not (fault := fault_in(_schema_text(schema), tokenizer)):
+        return schema
     path, keyword = locate(
         schema, fault, lambda other: fault_in(_schema_text(other), tokenizer), until=time.process_time() + LOCATING_S
     )
     raise ConstraintFault(_meaning(fault), path, keyword)
+
+
+def _tools(asked: dict[str, Any], tokenizer: LLTokenizer) -> str:
+    """Paths of faults begin with the number of the tool in the request."""
+    schemas = []
+    for tool in asked["tools"]:
+        try:
+            schemas.append(_checked(of_object(tool["parameters"]), tokenizer))
+        except ConstraintFault as fault:
+            place = (tool["number"], "function", "parameters")
+            raise ConstraintFault(fault.message, (*place, *fault.path), fault.keyword) from fault
+    names = [tool["name"] for tool in asked["tools"]]
+    return LLMatcher.grammar_from_lark(tool_grammar(names, schemas, must=asked["must"], parallel=asked["parallel"]))
 
 
 def _schema_text(schema: Any) -> str:

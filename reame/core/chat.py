@@ -9,10 +9,11 @@ from jinja2 import TemplateError, nodes
 from jinja2.ext import Extension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from reame.core.tools import in_general_words, knows_tools
 from reame.errors import ModelError, RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from datetime import datetime
 
     from jinja2.parser import Parser
@@ -30,7 +31,8 @@ _CUT = "ReameCutsHere"
 
 
 class ChatTemplate:
-    """The Jinja template of a model file. Rendering is a pure function of the conversation, tools and `now`.
+    """The Jinja template of a model file. Rendering is a pure function of the conversation and `now`. Where it knows no
+    tools, or writes their calls in another way than ours, the conversation tells of them in general words.
 
     A template that raises, or that leaves a system text out, gets the same conversation in other shapes, in this
     order: each system text in front of the next user message (Gemma, Mistral 7B); neighbours of the same role joined
@@ -40,6 +42,8 @@ class ChatTemplate:
 
     def __init__(self, source: str, *, bos_text: str = "", eos_text: str = "") -> None:
         """Raises ModelError for a source that is not a Jinja template."""
+        self._knows_tools = knows_tools(source)
+        self._knows_calls = "tool_calls" in source
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _Generation]
         )
@@ -53,7 +57,7 @@ class ChatTemplate:
         except (RecursionError, MemoryError, SyntaxError) as error:
             raise ModelError("the model's chat template is broken: it is nested too deeply") from error
 
-    def render(self, chat: Chat, *, tools: Sequence[Any] | None = None, now: datetime | None = None) -> str:
+    def render(self, chat: Chat, *, now: datetime | None = None) -> str:
         """The text to be completed: it ends with the opening of the assistant's answer.
 
         With `chat.continue_last` it ends with the content of the last message, which must be the assistant's.
@@ -61,7 +65,9 @@ class ChatTemplate:
         Raises RequestError (400) when the template refuses or fails.
         """
         messages = [_plain(message) for message in chat.messages]
-        variables: dict[str, Any] = {"tools": list(tools) if tools else None, "documents": None}
+        variables: dict[str, Any] = {"tools": list(chat.tools) or None, "documents": None}
+        if not (self._knows_tools if chat.tools else self._knows_calls):
+            messages, variables["tools"] = in_general_words(messages, chat.tools), None
         if now is not None:
             variables["strftime_now"] = now.strftime
         if not chat.continue_last:

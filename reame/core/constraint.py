@@ -11,12 +11,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-Kind = Literal["json_object", "json_schema", "regex", "choice", "grammar"]
+Kind = Literal["json_object", "json_schema", "regex", "choice", "grammar", "tools"]
 
 
 @frozen
 class Constraint:
-    """`source` is canonical: equal sources mean equal languages. JSON for json_schema and choice, else as given."""
+    """`source` is canonical: equal sources mean equal languages. JSON for json_schema, choice and
+    tools, else as given."""
 
     kind: Kind
     source: str = ""

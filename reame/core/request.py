@@ -49,6 +49,8 @@ class Chat:
 
     messages: tuple[Mapping[str, Any], ...]
     continue_last: bool = False
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """That the model is told of, as OpenAI has them."""
 
 
 Prompt = str | tuple[int, ...] | Chat | Infill

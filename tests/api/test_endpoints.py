@@ -120,7 +120,7 @@ BENT: list[tuple[str, bytes, str | None]] = [
     (CHAT, b'{"messages":"x"}', "messages"),
     (CHAT, b'{"messages":[{"role":"foo","content":"x"}]}', "messages[0].role"),
     (CHAT, b'{"messages":[{"role":"user","content":"x"}],"temperature":"hot"}', "temperature"),
-    (CHAT, b'{"messages":[{"role":"user","content":"x"}],"tools":[{}]}', "tools"),
+    (CHAT, b'{"messages":[{"role":"user","content":"x"}],"tools":[{}]}', "tools[0].type"),
     (TEXT, b"{}", "prompt"),
     (TEXT, b'{"prompt":[100]}', "prompt"),
     (TEXT, b'{"prompt":"x","logit_bias":{"100":1}}', "logit_bias"),

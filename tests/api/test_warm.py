@@ -100,7 +100,7 @@ class TestBody:
             ({"prompt": [100]}, "prompt", "from 0 to 99"),
             ({"messages": []}, "messages", "must not be empty"),
             ({"messages": [{"role": "user"}]}, "messages[0].content", "a string or a list"),
-            (CHAT | {"tools": [{"type": "function"}]}, "tools", "not supported"),
+            (CHAT | {"tools": [{"type": "function"}]}, "tools[0].function", "is required"),
             (TEXT | {"pin": 1}, "pin", "true or false"),
             (TEXT | {"pin": True, "ttl_s": 0}, "ttl_s", "above 0"),
             (TEXT | {"pin": True, "ttl_s": "1h"}, "ttl_s", "above 0"),

@@ -73,7 +73,7 @@ def test_every_refusal_says_where(compiler: ConstraintCompiler) -> None:
     for keyword in UNSUPPORTED:
         with pytest.raises(RequestError) as caught:
             compiler.compile(of_schema({"type": "object", "properties": {"here": {keyword: [{}]}}}))
-        assert caught.value.param == f"properties.here.{keyword}"
+        assert caught.value.param == f".properties.here.{keyword}"
         assert f"`{keyword}` at $.properties.here" in caught.value.message
 
 

@@ -1,0 +1,106 @@
+"""Tools in a chat: what is read, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from reame.api.schema import Limits, Wanted
+from reame.api.schema_chat import read_chat
+from reame.core.request import Chat, Sampling
+from reame.errors import RequestError
+
+LIMITS = Limits(sampling=Sampling(), max_n=4)
+PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}}
+
+
+def tool(name: str, **function: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": PARAMETERS, **function}}
+
+
+TOOLS = [tool("weather", strict=True, description="Now"), tool("wait", parameters=None)]
+NAMED = {"type": "function", "function": {"name": "wait"}}
+
+
+def read(**fields: Any) -> Wanted:
+    body = {"messages": [{"role": "user", "content": "hi"}], "tools": TOOLS, **fields}
+    return read_chat(json.dumps(body).encode(), LIMITS)
+
+
+def source(**fields: Any) -> dict[str, Any]:
+    constraint = read(**fields).call.constraint
+    assert constraint is not None
+    assert constraint.kind == "tools"
+    return dict(json.loads(constraint.source))
+
+
+def shown(wanted: Wanted) -> tuple[Any, ...]:
+    (prompt,) = wanted.call.prompts
+    assert isinstance(prompt, Chat)
+    return prompt.tools
+
+
+def test_the_model_is_told_of_all_tools() -> None:
+    wanted = read()
+    weather = {"name": "weather", "parameters": PARAMETERS, "description": "Now"}
+    assert [each["function"] for each in shown(wanted)] == [weather, {"name": "wait"}]
+    assert wanted.tools
+    assert wanted.call.constraint_field == "tools"
+
+
+@pytest.mark.parametrize(
+    ("fields", "names", "must", "parallel"),
+    [
+        ({}, ["weather", "wait"], False, True),
+        ({"tool_choice": "auto", "parallel_tool_calls": False}, ["weather", "wait"], False, False),
+        ({"tool_choice": "required"}, ["weather", "wait"], True, True),
+        ({"tool_choice": NAMED}, ["wait"], True, False),
+    ],
+)
+def test_which_may_be_called(fields: dict[str, Any], names: list[str], must: bool, parallel: bool) -> None:
+    asked = source(**fields)
+    assert [each["name"] for each in asked["tools"]] == names
+    assert (asked["must"], asked["parallel"]) == (must, parallel)
+    assert asked["tools"][-1] == {"number": 1, "name": "wait", "parameters": {}}
+
+
+@pytest.mark.parametrize("fields", [{"tool_choice": "none"}, {"tools": []}, {"tools": None}])
+def test_with_none_there_is_nothing_to_call(fields: dict[str, Any]) -> None:
+    wanted = read(**fields)
+    assert (shown(wanted), wanted.call.constraint, wanted.tools) == ((), None, False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"tools": {}}, "tools"),
+        ({"tools": ["weather"]}, "tools[0]"),
+        ({"tools": [{"function": {"name": "f"}}]}, "tools[0].type"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({"tools": [{"type": "function"}]}, "tools[0].function"),
+        ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name"),
+        ({"tools": [tool("two words")]}, "tools[0].function.name"),
+        ({"tools": [tool("x" * 65)]}, "tools[0].function.name"),
+        ({"tools": [tool("f", description=5)]}, "tools[0].function.description"),
+        ({"tools": [tool("f", parameters=[])]}, "tools[0].function.parameters"),
+        ({"tools": [tool("f", strict="yes")]}, "tools[0].function.strict"),
+        ({"tools": [tool("f"), tool("f")]}, "tools"),
+        ({"tools": [tool(f"f{n}") for n in range(129)]}, "tools"),
+        ({"tool_choice": "any"}, "tool_choice"),
+        ({"tool_choice": 5}, "tool_choice"),
+        ({"tool_choice": {}}, "tool_choice.type"),
+        ({"tool_choice": {"type": "function"}}, "tool_choice.function"),
+        ({"tool_choice": {"type": "function", "function": {"name": "none"}}}, "tool_choice.function.name"),
+        ({"tools": [], "tool_choice": "required"}, "tool_choice"),
+        ({"parallel_tool_calls": "no"}, "parallel_tool_calls"),
+        ({"functions": [{"name": "f"}]}, "functions"),
+        ({"function_call": {"name": "f"}}, "function_call"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+    ],
+)
+def test_a_fault_names_its_field(fields: dict[str, Any], param: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        read(**fields)
+    assert (caught.value.status, caught.value.param) == (400, param)

@@ -1,0 +1,95 @@
+"""Answers that may call tools, or must: what the grammar lets through."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from walking import Walker
+
+from reame.core.constraint import Constraint
+from reame.core.tool_calls import Arguments, CallBegins, CallReader, Said
+from reame.errors import RequestError
+
+if TYPE_CHECKING:
+    from reame.constraint.compiler import ConstraintCompiler
+    from reame.constraint.tokens import Tokens
+    from reame.engine.base import Vocabulary
+
+SCHEMAS: dict[str, Any] = {
+    "weather": {
+        "type": "object",
+        "properties": {"city": {"enum": ["Rome", "Oslo"]}, "days": {"$ref": "#/$defs/days"}},
+        "required": ["city"],
+        "$defs": {"days": {"type": "integer", "minimum": 1, "maximum": 9}},
+    },
+    "no-arguments": {},
+    "any.object": {"type": "object", "additionalProperties": {"type": "boolean"}},
+}
+
+
+def asking(schemas: dict[str, Any], *, must: bool, parallel: bool = True) -> Constraint:
+    tools = [{"number": n, "name": name, "parameters": each} for n, (name, each) in enumerate(schemas.items())]
+    return Constraint("tools", json.dumps({"tools": tools, "must": must, "parallel": parallel}))
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_calls_that_must_be_there_are_valid(
+    compiler: ConstraintCompiler, tokens: Tokens, vocabulary: Vocabulary, parallel: bool
+) -> None:
+    walker = Walker(tokens, vocabulary.piece)
+    grammar = compiler.compile(asking(SCHEMAS, must=True, parallel=parallel))
+    called = set()
+    for seed in range(40):
+        walk = walker.walk(grammar.matcher(), seed)
+        reader = CallReader()
+        parts = reader.take(walk.text.decode())
+        arguments = {part.index: part.text for part in parts if isinstance(part, Arguments)}
+        names = [part.name for part in parts if isinstance(part, CallBegins)]
+        called |= set(names)
+        assert not any(isinstance(part, Said) for part in parts)
+        if walk.ended:
+            assert names
+            assert parallel or len(names) == 1
+            for index, name in enumerate(names):
+                Draft202012Validator(SCHEMAS[name]).validate(json.loads(arguments[index]))
+    assert called == set(SCHEMAS)
+
+
+def test_text_is_free_until_a_call_begins(compiler: ConstraintCompiler, vocabulary: Vocabulary) -> None:
+    matcher = compiler.matcher(asking({"weather": SCHEMAS["weather"]}, must=False))
+    assert matcher.may_end
+    for token in vocabulary.tokenize("Let me look: <tool> <tool_call>", add_special=False, parse_special=False):
+        assert matcher.may_end
+        matcher.consume(token)
+    assert not matcher.may_end
+    forced = b"".join(map(vocabulary.piece, matcher.forced())) + b"".join(map(vocabulary.piece, matcher.guess()))
+    assert forced.startswith(b'\n{"name": "weather", "arguments": {"city": "')
+
+
+def test_a_tool_without_arguments_takes_none(compiler: ConstraintCompiler, vocabulary: Vocabulary) -> None:
+    matcher = compiler.matcher(asking({"now": {"type": "object", "properties": {}}}, must=True, parallel=False))
+    text = b""
+    while not matcher.is_over:
+        (token, *_) = matcher.forced() or matcher.guess()
+        text += vocabulary.piece(token)
+        matcher.consume(token)
+    assert text == b'<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+
+
+@pytest.mark.parametrize(
+    ("schema", "param"),
+    [
+        ({"type": "object", "properties": {"a": {"not": {}}}}, "[1].function.parameters.properties.a.not"),
+        ({"type": "object", "properties": {"a": {"pattern": "(?=x)", "type": "string"}}},
+         "[1].function.parameters.properties.a.pattern"),
+        ({"type": "object", "x-guidance": {}}, "[1].function.parameters.x-guidance"),
+        ({"properties": []}, "[1].function.parameters.properties"),
+    ],
+)  # fmt: skip
+def test_a_fault_in_a_tool_is_found(compiler: ConstraintCompiler, schema: Any, param: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        compiler.compile(asking({"fine": {}, "faulty": schema}, must=False))
+    assert caught.value.param == param
