@@ -53,8 +53,8 @@ class Launch(Protocol):
 
 
 class Deliberation(Replies):
-    """`requests` are those of all candidates, prompt-major, `call.conclave.size` to a prompt. Places reserved for them
-    are theirs until the call ends, whether they run or not."""
+    """`requests` are plain ones for all candidates, prompt-major, `call.conclave.size` to a prompt. Places reserved for
+    them are theirs until the call ends, whether they run or not."""
 
     def __init__(
         self,
@@ -66,8 +66,9 @@ class Deliberation(Replies):
         launch: Launch,
     ) -> None:
         assert call.conclave is not None
-        size = call.conclave.size
-        super().__init__(evolve(call, n=1), list(requests[::size]), events)
+        size, self._num_shown = call.conclave.size, requests[0].logprobs
+        requests = as_candidates(call, requests)
+        super().__init__(evolve(call, n=1), requests[::size], events)
         self._call = call
         self._size = size
         self._loop = loop
@@ -82,7 +83,7 @@ class Deliberation(Replies):
     def asked(self) -> list[tuple[int, Request]]:
         """For each prompt what its elected answer is filed under: the first candidate's request, as the client meant
         it, with the election that it is part of."""
-        named = (evolve(r, logprobs=self._call.logprobs, conclave=self._call.conclave) for r in self._requests)
+        named = (evolve(r, logprobs=self._num_shown, conclave=self._call.conclave) for r in self._requests)
         return list(enumerate(named))
 
     def openings(self, index: int) -> list[tuple[int, Request]]:
@@ -184,17 +185,17 @@ class Deliberation(Replies):
         if table.has_failures:
             self._keepers.pop(number, None)
         if not finish.error and (elected.text or elected.tokens):
-            logprobs = shown(elected.tokens, self._call.logprobs)
+            logprobs = shown(elected.tokens, self._num_shown)
             self._told.append(self._noted(number, Delta(text=elected.text, logprobs=logprobs)))
         self._told.append(self._noted(number, finish))
 
 
 def shown(tokens: Iterable[TokenLogprob], wanted: int | None) -> tuple[TokenLogprob, ...]:
-    """As many rivals as the client wanted, not as many as the election did."""
+    """As many rivals as the request wanted, not as many as the election did."""
     return () if wanted is None else tuple(evolve(token, top=token.top[:wanted]) for token in tokens)
 
 
-def as_candidates(call: Call, requests: list[Request]) -> list[Request]:
+def as_candidates(call: Call, requests: Sequence[Request]) -> list[Request]:
     """The requests of a conclave. Tokens are rated for it, prompts only once. At temperature 0 the seeds are fixed too,
     so that the same question has the same answer."""
     assert call.conclave is not None
@@ -209,7 +210,7 @@ def as_candidates(call: Call, requests: list[Request]) -> list[Request]:
             evolve(
                 request,
                 sampling=candidate_sampling(sampling, choice),
-                logprobs=max(call.logprobs or 0, top),
+                logprobs=max(request.logprobs or 0, top),
                 prompt_logprobs=call.prompt_logprobs and not choice,
             )
         )

@@ -21,7 +21,7 @@ from reame.batch.width import fastest
 from reame.core.request import Call, Prompt, Request
 from reame.errors import RequestError
 from reame.runtime.allowance import DailyTokens
-from reame.runtime.conclave import Deliberation, as_candidates
+from reame.runtime.conclave import Deliberation
 from reame.runtime.decode import REPLY_EVENTS, Job
 from reame.runtime.memory import Pin
 from reame.runtime.prompts import Prepared, ServedModel, check_length, check_tokens, num_characters, prepare, seeded
@@ -234,7 +234,7 @@ class Intake:
         def launch(requests: list[tuple[int, Request]]) -> None:
             self._hand_over([Job(request, index, made.reply(index, send)) for index, request in requests])
 
-        made = Deliberation(call, as_candidates(call, requests), events, loop=self._loop, launch=launch)
+        made = Deliberation(call, requests, events, loop=self._loop, launch=launch)
         return made
 
     async def _recall(self, call: Call, replies: Replies) -> list[tuple[int, Request]]:
