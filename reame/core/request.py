@@ -89,7 +89,7 @@ class Call:
     heal: bool | None = None
     """Whether a prompt may be taken back to where its last word begins; None: where a gap is filled in."""
     generation_s: float | None = None
-    """Seconds after the first token from which on the answer ends with its line."""
+    """So many seconds after its first token an answer ends, once it has a line."""
 
     @property
     def width(self) -> int:

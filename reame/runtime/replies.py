@@ -109,8 +109,9 @@ class Replies:
             keep(Answer(deltas=tuple(deltas), reason=event.reason, usage=event.usage, verdict=event.verdict))
 
     def _is_asked_length(self, usage: Usage) -> bool:
-        """It ended where the client wanted, not where the server's limits cut it."""
-        return usage.completion_tokens == self._max_tokens
+        """It ended where the client wanted, not where the server's limits cut it. What was taken back from the prompt
+        comes on top."""
+        return self._max_tokens is not None and usage.completion_tokens >= self._max_tokens
 
     def _cut_off(self) -> tuple[int, Event]:
         """The decode loop let go of the channel without a Finish: this reader was too slow."""
