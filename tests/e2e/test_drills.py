@@ -20,6 +20,8 @@ DRILLS = Path(__file__).resolve().parents[1] / "drill"
         "mixed --minutes 0.05 --clients 12",
         "neighbour --count 1 --tokens 8 --at-most 1e9",
         "ends --count 2",
+        "threads --count 1 --at-least 0",
+        "batch_kill --kills 2 --records 12 --lines 200",
         "archive --tokens 50000 --kills 2 --append-us 1e9 --query-us 1e9 --miss-us 1e9 --start-s 1e9 --rss-mb 1e9",
     ],
 )
