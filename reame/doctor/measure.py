@@ -116,7 +116,7 @@ def _orders(plan: Plan, share: CpuShare, told: Told) -> Iterator[Order]:
     yield Order(
         task="variants", seconds=seconds["variants"], model=str(plan.model), options=options, variants=others
     )
-    if len(share.cpus) > 1 and not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
+    if share.usable >= 2 and not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
         for count in dict.fromkeys((options.spin_count, *SPINS)):
             order = evolve(options, spin_count=count, threads=max(2, decode))  # one alone waits for nobody
             yield Order(task="spin", seconds=seconds["spin"], model=str(plan.model), options=order)

@@ -66,6 +66,8 @@ def model_facts(measured: Measured) -> Iterator[Fact]:
         yield Fact(name="together", text=f"{gains} as fast as in turn")
         yield Fact(name="drafts", text=_drafts(model), is_estimate=True)
     yield from _prefixes(measured)
+    if model.kv_bytes:
+        yield Fact(name="KV cache", text=f"{size(model.kv_bytes)} a token{_other_cells(measured)}")
     yield Fact(name="start", text=f"the model loads in {model.load_seconds:.1f} s when its file is in memory")
 
 
@@ -78,6 +80,16 @@ def _prefixes(measured: Measured) -> Iterator[Fact]:
     elif measured.model is not None and measured.model.restore is not None:
         text = "computing one is as quick as reading it from the disk: memory.enabled = false saves the room"
         yield Fact(name="prefixes", text=text, is_estimate=True)
+
+
+def _other_cells(measured: Measured) -> str:
+    """Decode speed with other kinds of cells, against the present ones."""
+    model = measured.model
+    if model is None or measured.contention.is_noise or not model.variants:
+        return ""
+    now = next(iter(model.variants.values())).decode
+    kinds = {name: it for name, it in model.variants.items() if "cells" in name}
+    return "".join(f"; {name}: answers {now / it.decode:.2f}x as fast" for name, it in kinds.items())
 
 
 def _drafts(model: ModelMeasured) -> str:

@@ -214,3 +214,14 @@ def test_weights_larger_than_the_ram_leave_cells_all_the_same(tmp_path: Path) ->
     assert 1024 <= advised(found)["engine.cells"] == advised(found)["engine.context"]  # type: ignore[operator]
     why = next(setting.why for setting in found.settings if setting.key == "engine.cells")
     assert "read from the disk again and again" in why
+
+
+def test_cells_of_16_bits_are_advised_away(tmp_path: Path) -> None:
+    values = advised(report(lxc, tmp_path, SAMPLE, engine__kv_type="f16", engine__flash_attention=False))
+    assert (values["engine.kv_type"], values["engine.flash_attention"]) == ("q8_0", True)
+    variants = {
+        "as it is": Variant(decode=0.08, prefill=0.01, anon_bytes=1),
+        "f16 cells": Variant(decode=0.1, prefill=0.01, anon_bytes=1),
+    }
+    found = report(lxc, tmp_path, with_model(variants=variants))
+    assert "10 kB a token; f16 cells: answers 0.80x" in fact(found, "KV cache")

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 from attrs import evolve
 
+from reame.config import Config
+from reame.config_load import override
 from reame.core.cost import StepCost
 from reame.doctor.profile import Identity, Profile, decisive, exist, identity, load, save
 from reame.engine.llama import LlamaOptions
 from reame.host.cpu import CpuShare
-from reame.runtime.model import measured_threads
+from reame.runtime.model import measured_threads, options_for
 from reame.runtime.profile import seed
 
 if TYPE_CHECKING:
@@ -134,3 +136,10 @@ def test_its_threads_count_while_the_machine_gives_them() -> None:
     assert "doctor" in measured_threads(PROFILE, whole).reason
     less = evolve(whole, quota=1.5)
     assert measured_threads(PROFILE, less).value == 1, "the quota came after the measurement"
+
+
+def test_the_engine_s_threads_come_from_it_unless_the_config_says_otherwise() -> None:
+    one = evolve(PROFILE, threads=1, prefill_threads=1)
+    assert (options_for(Config(), one).threads, options_for(Config(), one).prefill_threads) == (1, 1)
+    chosen = override(Config(), {"engine.threads": 3})
+    assert (options_for(chosen, one).threads, options_for(chosen, one).prefill_threads) == (3, 3)
