@@ -6,7 +6,7 @@ import datetime
 from typing import Any, get_type_hints
 
 import pytest
-from attrs import evolve
+from attrs import evolve, fields
 from attrs.exceptions import FrozenInstanceError
 
 from reame.config import Config, EngineConfig, SamplingConfig, ServerConfig
@@ -139,7 +139,7 @@ def test_a_table_must_be_a_table_and_a_value_must_not_be_one() -> None:
     assert mistakes("server = 80") == ("server: expected a table, got 80",)
     assert mistakes("[[server]]\nport = 1") == ("server: expected a table, got a list",)
     assert mistakes("[server.port]\nx = 1") == ("server.port: expected an integer from 0 to 65535, got a table",)
-    tables = "model, engine, scheduler, memory, sampling, server, log"
+    tables = ", ".join(table.name for table in fields(Config))
     assert mistakes("[foo]") == (f"foo: unknown table; there are {tables}",)
 
 

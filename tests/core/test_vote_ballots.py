@@ -180,7 +180,7 @@ def test_the_leaves() -> None:
 SCALARS = st.none() | st.booleans() | st.integers() | st.text()
 
 
-@given(st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+@given(st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8))
 def test_json_comes_back(value: object) -> None:
     assert find_json(canonical_json(value)) == (value,)
 
