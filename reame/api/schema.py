@@ -115,8 +115,9 @@ def read_stop(fields: Fields, most: int = MAX_STOPS) -> tuple[str, ...]:
 
 
 def read_max_tokens(fields: Fields, least: int = 1) -> int | None:
-    """The limit under either of its names; one far above the context is fine and is clamped later."""
-    new = fields.whole("max_completion_tokens", least, NO_LIMIT)
+    """The limit under either of its names; one far above the context is fine and is clamped later. `least` is that of
+    the older name: an evaluation asks for no tokens under it."""
+    new = fields.whole("max_completion_tokens", 1, NO_LIMIT)
     old = fields.whole("max_tokens", least, NO_LIMIT)
     if new is not None and old is not None and new != old:
         raise fields.fault("max_completion_tokens", "and max_tokens mean the same and differ: send one of them.")

@@ -95,8 +95,11 @@ def test_max_tokens(name: str) -> None:
         assert chat(**{name: value}).call.max_tokens == value
     for bad in (-1, "5", True, [], 1.5, 10**30):
         assert param_at_fault(**{name: bad}) == name
-    with pytest.raises(RequestError):
+    with pytest.raises(RequestError) as caught:
         chat(**{name: 0})
+    assert caught.value.param == name
+    with pytest.raises(RequestError, match="max_completion_tokens"):
+        completion(max_completion_tokens=0)
 
 
 def test_messages_speak_of_bounds_that_matter() -> None:
