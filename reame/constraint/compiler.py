@@ -128,7 +128,7 @@ class ConstraintCompiler:
 def _refusal(constraint: Constraint, fault: ConstraintFault) -> RequestError:
     subject = _SUBJECTS[constraint.kind]
     where = f" at {shown(fault.path)}" if fault.path else ""
-    whose = f"{subject}'s `{fault.keyword}`" if fault.keyword else subject
+    whose = f"`{fault.keyword}` in {subject}" if fault.keyword else subject
     steps = (*fault.path, fault.keyword) if fault.keyword else fault.path
     param = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     return RequestError(f"{whose}{where} {fault.message}", param=param or None)

@@ -54,7 +54,7 @@ def refusal(compiler: ConstraintCompiler, constraint: Constraint) -> RequestErro
         (nested(1, {"type": "string", "pattern": "^a\\\\!$("}), "properties.x.pattern", "unclosed group"),
         (nested(1, {"type": "wat"}), "properties.x.type", "must be one or more of"),
         (nested(28, {"type": "wat"}), f"{'properties.x.' * 28}type", "must be one or more of"),
-        (nested(1, {"not": {}}), "properties.x.not", "`not` at $.properties.x is not supported"),
+        (nested(1, {"not": {}}), "properties.x.not", "`not` in the schema at $.properties.x is not supported"),
         (nested(1, {"$ref": "#/$defs/none"}), "properties.x.$ref", "leads nowhere"),
         (nested(1, {"$ref": "http://example.com/a.json"}), "properties.x.$ref", "same schema"),
         ({"type": "string", "minLenght": 3}, "minLenght", "did you mean minLength?"),

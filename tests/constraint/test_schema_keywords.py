@@ -74,7 +74,7 @@ def test_every_refusal_says_where(compiler: ConstraintCompiler) -> None:
         with pytest.raises(RequestError) as caught:
             compiler.compile(of_schema({"type": "object", "properties": {"here": {keyword: [{}]}}}))
         assert caught.value.param == f".properties.here.{keyword}"
-        assert f"`{keyword}` at $.properties.here" in caught.value.message
+        assert f"`{keyword}` in the schema at $.properties.here" in caught.value.message
 
 
 def test_the_table_is_what_is_done() -> None:
