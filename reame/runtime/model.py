@@ -20,6 +20,7 @@ from reame.core.compaction import LONGEST_MOVE
 from reame.core.healing import Pieces
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots
+from reame.doctor.words import count
 from reame.engine.canary import check
 from reame.engine.llama import LlamaOptions
 from reame.errors import ModelError
@@ -84,7 +85,7 @@ def options_for(config: Config, profile: Profile | None = None) -> LlamaOptions:
 def measured_threads(profile: Profile, share: CpuShare) -> Threads:
     most = max(1, int(share.usable))
     if profile.threads <= most and profile.prefill_threads <= most:
-        return Threads(profile.threads, f"{profile.threads} threads: the doctor found them the fastest here")
+        return Threads(profile.threads, f"{count(profile.threads, 'thread')}: the doctor found this the fastest here")
     return default_threads(share)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from attrs import evolve
 
@@ -122,6 +124,20 @@ def test_a_model_that_does_not_run_is_a_finding_beside_the_machine(tmp_path: Pat
     assert "✗  refused:" in done.stdout
     assert "bandwidth" in done.stdout
     assert not (tmp_path / "out.toml").exists(), "what does not work is not written down"
+
+
+def test_ctrl_c_ends_it_and_its_children(model_path: Path, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "reame", "doctor", str(model_path), "--seconds", "5"]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        lines = iter(running.stderr)
+        assert "trying the model" in next(lines)
+        next(lines)  # a fifth of the way: a child measures
+        children = psutil.Process(running.pid).children(recursive=True)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 130
+        assert "Traceback" not in "".join(lines)
+    assert not [child for child in children if child.is_running()]
 
 
 def test_the_daemon_finds_the_profile_of_its_model(
