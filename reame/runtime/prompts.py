@@ -120,7 +120,7 @@ def tokenise(model: ServedModel, prompt: str | Chat) -> tuple[int, ...]:
     if isinstance(prompt, Chat):
         if model.template is None:
             raise RequestError(
-                "this model has no chat template that works; use /v1/completions, or set model.chat_template in the config",
+                "this model has no working chat template; use /v1/completions, or set model.chat_template",
                 code="no_chat_template",
             )
         text = model.template.render(prompt, now=datetime.now().astimezone())

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from reame.runtime.decode import Reply
     from reame.runtime.metrics import Metrics
 
+LATE_S = 30.0
+"""Seconds after a request's deadline in which the scheduler must have ended it, which it does after each step."""
+
 log = logging.getLogger("reame.requests")
 
 
@@ -45,6 +48,7 @@ class Replies:
         self._n = call.n
         self._max_tokens = call.max_tokens
         self._events = events
+        self._patience_ends = max(request.deadline for request in requests) + LATE_S
         self._told: deque[tuple[int, Event]] = deque()
         """What comes before anything else from the channel."""
         self._finishes: dict[int, Finish] = {}
@@ -79,9 +83,11 @@ class Replies:
             return self._told.popleft()
         if len(self._finishes) == self.num_choices:
             raise StopAsyncIteration
-        async for index, event in self._events:
-            return self._noted(index, event)
-        return self._cut_off()
+        with trio.move_on_at(self._patience_ends):
+            async for index, event in self._events:
+                return self._noted(index, event)
+            return self._cut_off("the client read too slowly and was cut off", "slow_client")
+        return self._cut_off("the engine hangs, and the request's time is up", "request_timeout")
 
     def ready(self) -> tuple[int, Event] | None:
         """The next event if it is there already; None does not mean the end."""
@@ -113,10 +119,10 @@ class Replies:
         comes on top."""
         return self._max_tokens is not None and usage.completion_tokens >= self._max_tokens
 
-    def _cut_off(self) -> tuple[int, Event]:
-        """The decode loop let go of the channel without a Finish: this reader was too slow."""
+    def _cut_off(self, why: str, code: str) -> tuple[int, Event]:
+        """Without a Finish: the decode loop let go of the channel, or does not come to end what takes too long."""
         index = next(i for i in range(self.num_choices) if i not in self._finishes)
-        error = RequestError("the client read too slowly and was cut off", status=408, code="slow_client")
+        error = RequestError(why, status=408, code=code)
         usage = Usage(prompt_tokens=len(self._requests[index].prompt), cached_tokens=0, completion_tokens=0)
         self._finishes[index] = Finish(reason=None, usage=usage, error=error)
         return index, self._finishes[index]

@@ -25,7 +25,7 @@ async def watch(supervisor: Supervisor, intake: Intake) -> None:
     """Runs until it is cancelled; returns at once when nobody listens."""
     if not supervisor.listens:
         return
-    pause = min(TICK_S, (supervisor.watchdog_s or TICK_S) / 3)
+    pause = min(TICK_S, supervisor.watchdog_s / 3) if supervisor.watchdog_s else TICK_S
     while True:
         health = intake.health()
         supervisor.status(status_line(health))
