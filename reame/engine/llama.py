@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import resource
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -199,7 +200,12 @@ class LlamaEngine:
         if not model:
             raise ModelError(load_failure(path.name, lines))
         if options.mlock and any("mlock" in line for line in lines):
-            log.warning("the weights could not be locked in RAM: put LimitMEMLOCK=infinity into the systemd unit")
+            limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+            log.warning(
+                "the weights could not be locked in RAM: this process may lock %s; put LimitMEMLOCK=infinity into the"
+                " systemd unit (in a container, its host decides)",
+                "all there is" if limit == resource.RLIM_INFINITY else f"{limit >> 20} MiB",
+            )
         if library.llama_model_is_recurrent(model) or library.llama_model_is_hybrid(model):
             raise ModelError(f"{path.name} is a recurrent or hybrid model; this version serves attention models only")
         if library.llama_model_has_encoder(model) or not library.llama_model_has_decoder(model):
