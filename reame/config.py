@@ -241,6 +241,7 @@ class EmbeddingsConfig:
     model: str = setting(
         "", Text(), "A name from `reame list`, or the path of a .gguf file; empty = no embeddings are served."
     )
+    id: str = setting("", Text(), "The name that clients see for it; empty = taken from the file's name.")
     context: int = setting(
         2048, Whole(1, 1_048_576), "Tokens of one text at most; the model's own limit may be lower."
     )

@@ -39,20 +39,26 @@ def stub_tools(checkout: Checkout, **codes: int) -> None:
         tool = checkout.root / ".venv" / "bin" / name
         tool.write_text(f'#!/bin/sh\necho "{name}: $*"\nexit {code}\n')
         tool.chmod(0o755)
+    clients = checkout.root / "scripts" / "clients"
+    clients.write_text(f'#!/bin/sh\necho "clients: $*"\nexit {codes.get("clients", 0)}\n')
 
 
-@pytest.mark.parametrize("failing", [None, "ruff", "mypy", "reame", "pytest"])
+TOOLS = ("ruff", "mypy", "reame", "clients", "pytest")
+STAGES = ("ruff", "mypy", "model", "clients", "pytest")
+
+
+@pytest.mark.parametrize("failing", [None, *TOOLS])
 def test_test_runs_every_stage_and_fails_when_one_did(checkout: Checkout, failing: str | None) -> None:
     checkout.run("setup", "--extra", "test")
-    stub_tools(checkout, **{name: 3 if name == failing else 0 for name in ("ruff", "mypy", "reame", "pytest")})
+    stub_tools(checkout, **{name: 3 if name == failing else 0 for name in TOOLS})
     process = checkout.start("test", "-k", "one or two")
     out, _ = process.communicate(timeout=60)
     assert process.returncode == (0 if failing is None else 1)
-    lines = [line for line in out.splitlines() if re.match(r"(ruff|mypy|reame|pytest): ", line)]
-    assert lines == ["ruff: check .", "mypy: ", "reame: pull smollm2-135m", "pytest: -k one or two"]
+    lines = [line for line in out.splitlines() if re.match(r"(ruff|mypy|reame|clients|pytest): ", line)]
+    assert lines == ["ruff: check .", "mypy: ", "reame: pull smollm2-135m", "clients: ", "pytest: -k one or two"]
     stages = [result.split()[:2] for result in out.splitlines()[-1].removeprefix("== ").split(" | ")]
     stage = {"reame": "model"}.get(failing or "", failing)
-    assert stages == [[name, "FAILED" if name == stage else "ok"] for name in ("ruff", "mypy", "model", "pytest")]
+    assert stages == [[name, "FAILED" if name == stage else "ok"] for name in STAGES]
 
 
 def test_ci_runs_exactly_the_test_script() -> None:

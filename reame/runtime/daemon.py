@@ -153,8 +153,9 @@ class Daemon:
         find = partial(load_embedder, self._config, path, options, go_on=lambda: not self._stopping.is_set())
         load = await trio.to_thread.run_sync(find, abandon_on_cancel=True)
         embedder = await thread.call(load)
-        self._intake.embeddings = Embeddings(path.stem, embedder, thread, self._metrics, self._intake.tokens)
-        log.info("embeddings: %s, %d dimensions", path.stem, embedder.size)
+        name = self._config.embeddings.id or path.stem
+        self._intake.embeddings = Embeddings(name, embedder, thread, self._metrics, self._intake.tokens)
+        log.info("embeddings: %s, %d dimensions", name, embedder.size)
 
     def _progress(self, share: float) -> bool:
         """From the decode thread; a plain assignment, so no lock. False ends the load."""
