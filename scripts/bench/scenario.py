@@ -41,10 +41,11 @@ class Scale:
     long_prompt: int = 2000
     short_prompt: int = 512
     questions: int = 40
+    records: int = 200
 
 
 FULL = Scale()
-QUICK = Scale(answer_tokens=64, long_prompt=1000, short_prompt=256, questions=10)
+QUICK = Scale(answer_tokens=64, long_prompt=1000, short_prompt=256, questions=10, records=48)
 
 
 @define

@@ -11,6 +11,7 @@ from bench.scenarios import (
     gap,
     lists,
     neighbour,
+    nightly,
     prefill,
     prefix,
     quiz,
@@ -37,4 +38,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     lists.SCENARIO,
     chance.SCENARIO,
     quiz.SCENARIO,
+    nightly.SCENARIO,
 )
