@@ -19,11 +19,14 @@ from reame.core.events import Event, Finish, Usage
 from reame.runtime.run_ahead import News, RunAhead
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from reame.core.batch import Batch, Load, StepResult
     from reame.core.blocks import Block
     from reame.core.request import Request
     from reame.core.scheduler import Scheduler
     from reame.core.sequence import Sequence
+    from reame.core.step_time import StepTime
     from reame.engine.step import StepRunner
     from reame.engine.thread import Caller
     from reame.errors import RequestError
@@ -80,6 +83,7 @@ class DecodeLoop:
         metrics: Metrics,
         *,
         run_ahead: int = 1,
+        tell_time: Callable[[StepTime], None] = lambda time: None,
     ) -> None:
         self.scheduler = scheduler
         self._runner = runner
@@ -94,6 +98,7 @@ class DecodeLoop:
         self._stop_error: RequestError | None = None
         self._at_rest = True
         self._run_ahead = run_ahead
+        self._tell_time = tell_time
         self._news: deque[News] = deque()
         self._absent: list[Sequence] = []
         self._is_nudged = False
@@ -150,6 +155,8 @@ class DecodeLoop:
             for saved in news.result.saved:
                 self._memory.keep(saved)
             self._count(news.result)
+            if news.time:
+                self._tell_time(news.time)
             self._send(news.events)
 
     def usage(self, request: Request) -> Usage | None:

@@ -86,13 +86,18 @@ def load_draft_model(found: tuple[Path, LlamaOptions], served: Engine, scheduler
 
 def outlook(cost: StepCost) -> str:
     """What steps cost here, in a sentence: why drafts will be used much or little."""
+    return f"speculation on, each draft as long as it pays: {draft_prices(cost)}"
+
+
+def draft_prices(cost: StepCost) -> str:
+    """For one user, by the steps measured lately."""
     one = cost.seconds(1)
     parts = [
         f"{rows} rows cost {cost.seconds(rows) / one:.1f} steps (a draft of {rows - 1} pays from "
         f"{max(0.0, cost.seconds(rows) / one - 1) / (rows - 1):.0%} of it right)"
         for rows in SHOWN_ROWS
     ]
-    return f"speculation on, each draft as long as it pays: {', '.join(parts)}"
+    return ", ".join(parts)
 
 
 def _continuations(archive: Archive, tail: Sequence[int], namespace: str) -> list[Site]:

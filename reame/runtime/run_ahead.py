@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from reame.core.step_time import StepTime, step_time
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -26,10 +28,11 @@ WAKE_SECONDS = 0.02
 
 @frozen
 class News:
-    """What came of one step."""
+    """What came of one step. `time` is None when it tells nothing."""
 
     result: StepResult
     events: list[tuple[Sequence, Event]]
+    time: StepTime | None
 
 
 @frozen
@@ -52,8 +55,10 @@ class RunAhead:
         woken = self.clock()
         for num_left in range(self.most_steps - 1, -1, -1):
             result = self.runner.run(batch)
-            self.scheduler.commit(batch, result, self.clock())
-            self.tell(News(result, self.scheduler.take_events()))
+            now, num_written = self.clock(), self.scheduler.admission.slots.num_written
+            self.scheduler.commit(batch, result, now)
+            time = step_time(batch, result, num_written=num_written, at=now)
+            self.tell(News(result, self.scheduler.take_events(), time))
             if not num_left or self.is_wanted() or not self.scheduler.only_decodes:
                 return
             if self.clock() - woken >= WAKE_SECONDS:
