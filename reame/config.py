@@ -43,6 +43,9 @@ class EngineConfig:
         "Threads that decode; 0 = as many cores as this process may really use (affinity, cgroup quota).",
     )
     prefill_threads: int = setting(0, Whole(0, 512), "Threads that read a prompt; 0 = the same as threads.")
+    adapt_threads: bool = setting(
+        True, Flag(), "Try fewer threads while steps are erratic, and keep them if that is faster; more again later."
+    )
     context: int = setting(
         8192,
         Whole(1, 16_777_216),

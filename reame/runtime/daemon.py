@@ -18,7 +18,6 @@ import trio
 
 from reame.catalog import resolve
 from reame.engine.llama import LlamaEngine
-from reame.engine.step import StepRunner
 from reame.engine.thread import decode_thread
 from reame.errors import ModelError, RequestError
 from reame.runtime.archiving import open_archive
@@ -31,6 +30,7 @@ from reame.runtime.notify import Supervisor
 from reame.runtime.profile import profile_for, seed
 from reame.runtime.recall import open_memory
 from reame.runtime.reload import has_terminal
+from reame.runtime.tuning import ThreadTuning, TunedRunner
 from reame.runtime.watchdog import watch
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ class Daemon:
         self._loop: DecodeLoop | None = None
         self._draft_model: tuple[Path, LlamaOptions] | None = None
         self._seed: Callable[[StepCost], None] = lambda cost: None
+        self._threads = 1, 1
 
     async def run(self) -> None:
         """Raises ModelError (in a group) when the model does not load or run here."""
@@ -144,6 +145,7 @@ class Daemon:
             raise
         log.info("model loaded in %.1f s", time.monotonic() - started)
         self._seed = partial(seed, profile=profile, options=options)
+        self._threads = options.threads, options.prefill_threads
         return engine, memory
 
     async def _load_embedder(self, thread: Caller, options: LlamaOptions) -> None:
@@ -178,7 +180,8 @@ class Daemon:
         log.info("%s", outlook(scheduler.cost) if drafter else "speculation off: speculation.enabled is false")
         if drafter and self._draft_model:
             drafter.last_resort = await thread.call(partial(load_draft_model, self._draft_model, engine, scheduler))
-        runner = StepRunner(engine, drafter, model.constraints.matcher, model.pieces)
+        runner = TunedRunner(engine, drafter, model.constraints.matcher, model.pieces)
+        self._tune(runner, engine)
         loop = DecodeLoop(scheduler, runner, thread, self._intake.jobs, memory, self._metrics, run_ahead=RUN_AHEAD)
         gc.collect()
         gc.freeze()  # what is loaded stays, and a full collection that looks at it again takes tens of milliseconds
@@ -195,6 +198,13 @@ class Daemon:
             await self._intake.embeddings.close()
         await thread.call(runner.close)
         model.constraints.close()
+
+    def _tune(self, runner: TunedRunner, engine: Engine) -> None:
+        decode, prefill = self._threads
+        tuning = ThreadTuning(engine, decode=decode, prefill=prefill)
+        if self._config.engine.adapt_threads:
+            runner.tuning = tuning
+        self._metrics.threads.set_function(lambda: tuning.threads)
 
     async def _watch(self, signals: AsyncIterator[int], nursery: trio.Nursery) -> None:
         async for number in signals:

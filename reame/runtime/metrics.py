@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -34,6 +34,7 @@ class Metrics:
         self.prompt_tokens = counter("prompt_tokens", "Tokens of all prompts, cached ones included.")
         self.cached_tokens = counter("cached_tokens", "Of these, tokens that were not computed for the request.")
         self.candidates = counter("candidates", "Candidates of elections, by what became of them.", ("fate",))
+        self.threads = Gauge("reame_threads", "Threads that decode, at present.", registry=self.registry)
         self.step_errors = counter("step_errors", "Steps that failed inside llama.cpp.")
         self.step_seconds = Histogram(
             "reame_step_seconds",
