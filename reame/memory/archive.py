@@ -126,7 +126,7 @@ class Archive:
                 self._refresh_all()
 
     def continuations(self, tail: Sequence[int], *, namespace: str, most: int) -> list[Site]:
-        """Where generations of this namespace had `tail`, the last tokens of a live sequence, and went on: at most 64
+        """Where generations of this namespace had `tail`, the last tokens of a live sequence, and went on: at most 24
         places, the newest first, each with at most `most` tokens (64 and no more).
 
         For one thread. A namespace that is not prepared is like one that holds nothing.

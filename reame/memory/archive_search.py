@@ -14,7 +14,7 @@ from reame.memory.archive_segment import pread
 from reame.speculation.palimpsest import Site
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 LONG, SHORT = 0, 1
 """The kinds of chain, as in GRAMS."""
-MOST_SITES = 64
+MOST_SITES = 32
+MOST_GIVEN = 24
+"""Of those, the ones that match longest are given to whoever asks."""
 FEW = 16
 """So many places that match in three tokens are few."""
 MOST_STEPS = 192
@@ -58,9 +60,10 @@ class Search:
         self._address = self._words.ctypes.data
 
     def sites(self, segments: Sequence[Segment], tail: Sequence[int], most: int) -> list[Site]:
-        """At most 64, the newest first; `segments` are in the order of their age, the newest last.
+        """At most 24, the newest first; `segments` are in the order of their age, the newest last.
 
-        All places that match in three tokens, when they are few; else those that match in six, or the newest few.
+        All places that match in three tokens, when they are few. Else, of the newest 32 that match in twelve, those
+        that match longest; or, when there are none, the newest few.
         """
         tail, most = tail[-LONGEST_MATCH:], min(most, LONGEST_PATH)
         if len(tail) < GRAMS[SHORT] or most < 1:
@@ -109,10 +112,13 @@ class Search:
         matched = _true_before(before[:, ::-1] == np.array(tail[::-1], np.uint32))
         going_on = _true_before(after < self._vocab_size)
         data, size, least = after.tobytes(), 4 * most, GRAMS[walk.chain]
+        given: Iterable[int] = range(len(ages))
+        if len(ages) > MOST_GIVEN:
+            given = sorted(sorted(given, key=matched.__getitem__, reverse=True)[:MOST_GIVEN])
         return [
-            Site(match, age, TUPLES[length](data, row * size))
-            for row, (match, length, age) in enumerate(zip(matched, going_on, ages, strict=True))
-            if match >= least and length
+            Site(matched[row], ages[row], TUPLES[going_on[row]](data, row * size))
+            for row in given
+            if matched[row] >= least and going_on[row]
         ]
 
 
