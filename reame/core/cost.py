@@ -40,6 +40,10 @@ class StepCost:
         for rows, seconds in table.items():
             self.observe(rows, seconds)
 
+    def seed_disk(self, *, load: float, restore: float) -> None:
+        """Start from seconds a token for reading blocks from the disk, and for putting them into the cells."""
+        self._load, self._restore = load, restore
+
     def observe(self, rows: int, seconds: float) -> None:
         edge = _edge(rows)
         scaled = seconds * edge / rows

@@ -20,12 +20,13 @@ LEAST_MEASURED = 2
 MOST_SECONDS = 2.0
 
 
-def take_first_steps(engine: Engine, cost: StepCost) -> None:
-    """For the decode thread. The cells are empty before and after."""
+def take_first_steps(engine: Engine, cost: StepCost, *, is_seeded: bool = False) -> None:
+    """For the decode thread. The cells are empty before and after. `is_seeded`: `cost` starts from a profile, so the
+    least is enough."""
     _decode(engine, TOUCH_ROWS)
-    begun = time.perf_counter()
+    begun, most_seconds = time.perf_counter(), 0.0 if is_seeded else MOST_SECONDS
     for number, count in enumerate(MEASURED_ROWS):
-        if number >= LEAST_MEASURED and time.perf_counter() - begun > MOST_SECONDS:
+        if number >= LEAST_MEASURED and time.perf_counter() - begun > most_seconds:
             break
         rows = min(count, engine.max_rows)
         cost.observe(rows, _decode(engine, rows))

@@ -31,12 +31,16 @@ def profile_for(path: Path) -> Profile | None:
     return profiles.load(cache, profiles.identity(model_digest(split_parts(path), cache), path.stem))
 
 
-def seed(cost: StepCost, profile: Profile | None, options: LlamaOptions) -> None:
-    """T(rows) starts from what was measured, when it was measured with these options."""
+def seed(cost: StepCost, profile: Profile | None, options: LlamaOptions) -> bool:
+    """T(rows), and what blocks from the disk cost, start from what was measured, when it was measured with these
+    options. Whether they do."""
     if profile is None:
-        return
-    if profile.holds_for(options):
-        cost.seed(profile.step_seconds)
-        log.info("step times start from the doctor's profile")
-    else:
+        return False
+    if not profile.holds_for(options):
         log.info("the doctor's profile was measured with other settings: step times are learned anew")
+        return False
+    cost.seed(profile.step_seconds)
+    if profile.restore_seconds:
+        cost.seed_disk(load=profile.load_seconds - profile.restore_seconds, restore=profile.restore_seconds)
+    log.info("step times start from the doctor's profile")
+    return True

@@ -94,6 +94,18 @@ def test_what_was_measured_before_is_a_start_and_what_is_measured_wins() -> None
     assert cost.seconds(1) == pytest.approx(0.1)
 
 
+def test_what_the_disk_took_before_is_a_start_too() -> None:
+    """1,000 tokens are computed in a second; from this disk they take 1.5 s, until it turns out to be quick."""
+    cost = measured((1000, 1.0))
+    assert cost.pays_to_load(1000), "assumed before anything was measured"
+    cost.seed_disk(load=1e-3, restore=0.5e-3)
+    assert not cost.pays_to_load(1000)
+    for _ in range(20):
+        cost.observe_load(1000, 0.01)
+        cost.observe_restore(1000, 0.01)
+    assert cost.pays_to_load(1000)
+
+
 @pytest.mark.parametrize("stalled", [2, 20, 64, 512])
 def test_one_stalled_step_does_not_keep_chunks_small_for_ever(stalled: int) -> None:
     """A row takes 2 ms, but the machine stood still in one step, such as the first after a load from a slow disk."""

@@ -42,7 +42,8 @@ def test_logits_of_many_rows_are_work_too() -> None:
 
 
 def test_what_is_told_of_a_step() -> None:
-    scheduler = Scheduler(Slots(64, 2), Limits(max_running=2, max_rows=16), piece=lambda _: b"x", eog_tokens=frozenset())
+    limits = Limits(max_running=2, max_rows=16)
+    scheduler = Scheduler(Slots(64, 2), limits, piece=lambda _: b"x", eog_tokens=frozenset())
     scheduler.add(Request(id="a", prompt=(1, 2, 3), max_tokens=9, sampling=Sampling(temperature=0)), 0.0)
     batch = scheduler.plan(0.0)
     assert batch is not None

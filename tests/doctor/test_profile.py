@@ -120,14 +120,23 @@ def test_this_machine_has_a_name() -> None:
 def test_it_seeds_the_cost_of_steps_measured_with_these_settings(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     cost = StepCost()
-    seed(cost, PROFILE, OPTIONS)
+    assert seed(cost, PROFILE, OPTIONS)
     assert cost.seconds(1) == pytest.approx(0.08)
     assert cost.seconds(8) == pytest.approx(0.2)
     other, untouched = StepCost(), StepCost()
-    seed(other, PROFILE, evolve(OPTIONS, kv_type="f16"))
-    seed(other, None, OPTIONS)
+    assert not seed(other, PROFILE, evolve(OPTIONS, kv_type="f16"))
+    assert not seed(other, None, OPTIONS)
     assert other.seconds(8) == untouched.seconds(8)
     assert "other settings" in caplog.text
+
+
+def test_it_seeds_what_blocks_from_the_disk_cost() -> None:
+    slow, unknown = StepCost(), StepCost()
+    assert slow.pays_to_load(1000)
+    assert seed(slow, evolve(PROFILE, load_seconds=0.2, restore_seconds=0.1), OPTIONS)
+    assert not slow.pays_to_load(1000), "200 s against 25"
+    assert seed(unknown, evolve(PROFILE, step_seconds={1: 1e-6}, load_seconds=0.0, restore_seconds=0.0), OPTIONS)
+    assert not unknown.pays_to_load(1000), "not measured is not free"
 
 
 def test_its_threads_count_while_the_machine_gives_them() -> None:
