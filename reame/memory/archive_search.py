@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from attrs import frozen
 
+from reame.memory.archive_descriptor import pread
 from reame.memory.archive_format import CELL_BYTES, CELL_WORDS, HEADER_BYTES
 from reame.memory.archive_index import GRAMS, POSITION, POSITION_BITS, hash_of, tag_of
-from reame.memory.archive_segment import pread
 from reame.speculation.palimpsest import Site
 
 if TYPE_CHECKING:

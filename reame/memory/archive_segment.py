@@ -1,9 +1,7 @@
 """One segment of the archive: opened by anybody to read, written by the one process that holds its lock.
 
 A segment that is not full has its heads in the RAM of whoever opened it, made from the cells; a full one has them in
-its file, and is never written again. A query reads with `pread`, not through a map: a mapped file that somebody cuts
-short kills the process (SIGBUS), and its pages would count as ours. The call keeps the interpreter's lock (PyDLL), or
-each of a query's hundred reads could lose it, for milliseconds, to a thread that waits for it.
+its file, and is never written again.
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from xxhash import xxh3_128
 
+from reame.memory.archive_descriptor import Descriptor, pread
 from reame.memory.archive_format import (
     CELL_BYTES,
     CELL_WORDS,
@@ -49,44 +48,6 @@ FOLLOWED = 1 << 14
 END = np.array((FLAG,), np.uint32)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _WRITE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
-
-_libc = ctypes.PyDLL(None)
-pread = getattr(_libc, "pread64", _libc.pread)
-"""(descriptor, address, bytes, offset): how many bytes were read. Keeps the interpreter's lock."""
-pread.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64)
-pread.restype = ctypes.c_ssize_t
-
-
-class Descriptor:
-    """An open file that closes with the last who refers to it: a query may still read what the writer has let go."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def __del__(self) -> None:
-        os.close(self.number)
-
-    def read(self, size: int, offset: int) -> bytes:
-        """Fewer bytes when the file ends before. OSError."""
-        data = os.pread(self.number, size, offset)
-        while len(data) < size and (more := os.pread(self.number, size - len(data), offset + len(data))):
-            data += more
-        return data
-
-    def write(self, data: bytes, offset: int) -> None:
-        """OSError when the disk does not take all of it."""
-        rest = memoryview(data)
-        while rest:
-            written = os.pwrite(self.number, rest, offset)
-            rest, offset = rest[written:], offset + written
-
-    def lock(self) -> bool:
-        """Whether this is now the one who may write."""
-        try:
-            fcntl.flock(self.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
 
 
 class Segment:

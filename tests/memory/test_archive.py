@@ -14,7 +14,7 @@ from generations import VOCABULARY, Writing, new_archive, text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reame.memory import archive_segment
+from reame.memory import archive_descriptor
 from reame.memory.archive_index import GRAMS
 from reame.memory.archive_search import FEW, MOST_GIVEN, MOST_SITES
 from reame.speculation.palimpsest import Site, likeliest_path
@@ -219,7 +219,7 @@ def test_a_disk_that_takes_nothing_is_said_once_and_tried_again(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(archive_segment.os, "pwrite", full)
+        patch.setattr(archive_descriptor.os, "pwrite", full)
         for _ in range(3):
             archive.append(text(6, 40), namespace="")
     archive.append(text(7, 40), namespace="")  # too early
