@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakValueDictionary
 
 from attrs import define, field
@@ -17,14 +17,16 @@ from llguidance import LLMatcher
 from reame.constraint.child import TrialChild
 from reame.constraint.fault import ConstraintFault, shown
 from reame.constraint.grammar import LIMITS
+from reame.constraint.labels import MAX_LABELS, LabelGrammar, label_grammar
 from reame.constraint.matcher import GrammarMatcher
+from reame.core.labels import labels_of
 from reame.errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from reame.constraint.tokens import Tokens
-    from reame.core.constraint import Constraint
+    from reame.core.constraint import Constraint, Matcher
 
 _SUBJECTS = {
     "json_object": "the object",
@@ -47,11 +49,17 @@ class Grammar:
     _tokens: Tokens
     size: int
     _lock: threading.Lock = field(factory=threading.Lock)
+    labels: ClassVar[None] = None
+    """It is no list of labels."""
 
     def matcher(self) -> GrammarMatcher:
         """At the beginning of an answer. Takes about 50 us."""
         with self._lock:
             return GrammarMatcher(self._fresh.deep_copy(), self._tokens)
+
+
+Compiled = Grammar | LabelGrammar
+"""Hands out matchers, each at the beginning of an answer."""
 
 
 class ConstraintCompiler:
@@ -63,10 +71,10 @@ class ConstraintCompiler:
         self._making = threading.Lock()
         self._child = TrialChild()
         self._lock = threading.Lock()
-        self._known: WeakValueDictionary[Constraint, Grammar] = WeakValueDictionary()
-        self._kept: OrderedDict[Constraint, Grammar] = OrderedDict()
+        self._known: WeakValueDictionary[Constraint, Compiled] = WeakValueDictionary()
+        self._kept: OrderedDict[Constraint, Compiled] = OrderedDict()
 
-    def known(self, constraint: Constraint) -> Grammar | None:
+    def known(self, constraint: Constraint) -> Compiled | None:
         """What is kept, or still held by somebody. Does not wait for anything."""
         with self._lock:
             grammar = self._known.get(constraint)
@@ -74,7 +82,7 @@ class ConstraintCompiler:
                 self._kept.move_to_end(constraint)
             return grammar
 
-    def compile(self, constraint: Constraint) -> Grammar:
+    def compile(self, constraint: Constraint) -> Compiled:
         """Blocks: milliseconds, or seconds for what is then refused. Hold the grammar as long as matchers are wanted.
 
         Raises RequestError (400) with the keyword at fault and its place; `param` is that place within the
@@ -86,7 +94,7 @@ class ConstraintCompiler:
             self._keep(constraint, grammar)
         return grammar
 
-    def matcher(self, constraint: Constraint) -> GrammarMatcher:
+    def matcher(self, constraint: Constraint) -> Matcher:
         """A new one; quick when `compile` was called and its grammar is held."""
         return self.compile(constraint).matcher()
 
@@ -99,12 +107,15 @@ class ConstraintCompiler:
                 self._made = self._new_tokens()
             return self._made
 
-    def _compile(self, constraint: Constraint) -> Grammar:
+    def _compile(self, constraint: Constraint) -> Compiled:
         if len(constraint.source) > MAX_SOURCE_CHARS:
             size = len(constraint.source)
             raise RequestError(f"the constraint has {size} characters; at most {MAX_SOURCE_CHARS} are supported")
+        labels = labels_of(constraint)
         try:
-            text = self._child.grammar(constraint)
+            text = "" if constraint.kind == "choice" else self._child.grammar(constraint)
+            if labels and (len(labels) <= MAX_LABELS or not text):
+                return label_grammar(labels, self._tokens(), len(constraint.source))
         except ConstraintFault as fault:
             raise _refusal(constraint, fault) from None
         tokens = self._tokens()
@@ -115,7 +126,7 @@ class ConstraintCompiler:
             raise RequestError(f"the constraint does not work with this model's tokens: {fresh.get_error()[:200]}")
         return Grammar(fresh, tokens, len(constraint.source))
 
-    def _keep(self, constraint: Constraint, grammar: Grammar) -> None:
+    def _keep(self, constraint: Constraint, grammar: Compiled) -> None:
         with self._lock:
             self._known[constraint] = self._kept[constraint] = grammar
             self._kept.move_to_end(constraint)

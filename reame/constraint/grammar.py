@@ -21,21 +21,26 @@ if TYPE_CHECKING:
 
     from reame.core.constraint import Constraint
 
-LIMITS = LLParserLimits(max_lexer_states=25_000, verbose_errors=False)
-"""A lexer state is 1 to 2 kB, and there is one lexer for each answer. The rest are llguidance's own: about 20 ms a
-token at most."""
-MAX_LABELS = 10_000
+LIMITS = LLParserLimits(max_lexer_states=25_000, step_max_items=5_000, verbose_errors=False)
+"""A lexer state is 1 to 2 kB, and there is one lexer for each answer. With these, a token takes about 20 ms at most."""
+TRIAL_STEPS = 64
+"""Bytes of an answer that are tried out."""
 LOCATING_S = 0.4
 """Seconds of processor time to find the keyword at fault."""
 
+_NUM_BYTES = 256
+_ALLOWED = b"\xc8"  # llguidance's mark
 _COMPACT: Any = {"whitespace_flexible": False}
 _LARK_TEXT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|#[^\n]*|/(?:\\.|[^/\\\n])+/')
+_OPEN = "leaves too much open at a time: fewer optional properties, or a grammar that is less ambiguous, work"
 _MEANINGS = {
     "oneOf constraints are not supported": "is supported only where its schemas visibly exclude each "
     "other, by type or by a required property with different const values; use anyOf otherwise",
     "Unsatisfiable schema": "lets no value through",
     "schema too large": "becomes too large",
     "NoExtension": "lets no text through",
+    "Parser Error: Current row has": _OPEN,
+    "parser error: Too many items": _OPEN,
 }
 
 
@@ -50,10 +55,19 @@ def compiled(constraint: Constraint, tokenizer: LLTokenizer) -> str:
 
 
 def fault_in(grammar: str, tokenizer: LLTokenizer) -> str:
-    """What is wrong with a grammar's text, in llguidance's words; "" when an answer could begin."""
+    """What is wrong with a grammar's text, in llguidance's words; "" when an answer could begin.
+
+    `tokenizer` has bytes for tokens. Of those that are allowed the last is taken, which ends JSON's strings late and
+    its objects soon, or now and then the first.
+    """
     matcher = LLMatcher(tokenizer, grammar, log_level=0, limits=LIMITS)
-    if not matcher.is_error() and not matcher.is_stopped():
-        matcher.compute_bitmask()
+    for step in range(TRIAL_STEPS):
+        if matcher.is_stopped():
+            break
+        allowed = matcher.compute_logit_bias()[:_NUM_BYTES]
+        byte = allowed.find(_ALLOWED) if step % 3 else allowed.rfind(_ALLOWED)
+        if byte < 0 or not matcher.consume_token(byte):
+            break
     return matcher.get_error()
 
 
@@ -65,6 +79,8 @@ def _checked(schema: Any, tokenizer: LLTokenizer) -> Any:
     schema = closed({} if schema is True else schema)
     if not (fault := fault_in(_schema_text(schema), tokenizer)):
         return schema
+    if _meaning(fault) == _OPEN:  # of the whole: no single keyword is at fault
+        raise ConstraintFault(_OPEN)
     path, keyword = locate(
         schema, fault, lambda other: fault_in(_schema_text(other), tokenizer), until=time.process_time() + LOCATING_S
     )
@@ -94,11 +110,6 @@ def _text(constraint: Constraint) -> str:
             return _schema_text({"type": "object"})
         case "regex":
             return LLMatcher.grammar_from_regex(constraint.source)
-        case "choice":
-            labels = json.loads(constraint.source)
-            if len(labels) > MAX_LABELS:
-                raise ConstraintFault(f"has {len(labels)} labels; at most {MAX_LABELS} are supported")
-            return LLMatcher.grammar_from_lark("start: " + " | ".join(map(json.dumps, labels)))
         case _:
             return LLMatcher.grammar_from_lark(_lark(constraint.source))
 

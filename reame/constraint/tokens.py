@@ -39,16 +39,32 @@ class Cutter:
             return tokens
         return [*self._longest(first[1:]), *tokens[1:]]
 
+    def exactly(self, text: str) -> list[int] | None:
+        """Tokens that spell the text, byte for byte, whatever the vocabulary does to texts; None: there are none."""
+        wanted = text.encode()
+        tokens = self(text)
+        if self._spelled(tokens) != wanted:
+            tokens = self._longest(wanted)
+        return tokens if self._spelled(tokens) == wanted else None
+
+    def _spelled(self, tokens: list[int]) -> bytes:
+        return b"".join(self._pieces[token] for token in tokens)
+
     def _longest(self, text: bytes) -> list[int]:
         """Always the longest token that fits; llguidance finds out when there is none."""
-        tokens = []
-        while text:
-            end = next((end for end in range(len(text), 0, -1) if text[:end] in self._ids), 0)
+        tokens, start = [], 0
+        while start < len(text):
+            ends = range(min(len(text), start + self._most_bytes), start, -1)
+            end = next((end for end in ends if text[start:end] in self._ids), 0)
             if not end:
                 break
-            tokens.append(self._ids[text[:end]])
-            text = text[end:]
+            tokens.append(self._ids[text[start:end]])
+            start = end
         return tokens
+
+    @cached_property
+    def _most_bytes(self) -> int:
+        return max(map(len, self._pieces))
 
     @cached_property
     def _ids(self) -> dict[bytes, int]:

@@ -16,6 +16,7 @@ from reame.errors import RequestError
 if TYPE_CHECKING:
     from reame.constraint.compiler import ConstraintCompiler
 
+WIDE = [f"p{n}" for n in range(1000)]
 GOOD = of_schema({"const": "still alive"})
 
 
@@ -73,6 +74,7 @@ def refusal(compiler: ConstraintCompiler, constraint: Constraint) -> RequestErro
         ({"$defs": SHARED | {"a0": {"type": "null"}}, **REFERENCES[30]}, None, "too large"),
         ({"allOf": PATTERNS}, None, "too much time or memory"),
         ({"type": "object", "properties": {f"p{n}": {} for n in range(1001)}}, "properties", "at most 1000"),
+        ({"type": "object", "properties": dict.fromkeys(WIDE, {})}, None, "too much open at a time"),
         ({"enum": [f"{'x' * 80} {n}" for n in range(60_000)]}, None, "at most 262144"),
         (False, None, "no value"),
         ({"properties": []}, "properties", "must be an object"),
@@ -126,7 +128,8 @@ def test_others_that_cannot_be_held_to(compiler: ConstraintCompiler, constraint:
         of_schema({"type": "string", "minLength": 20_000, "maxLength": 20_000}),
         of_schema({"type": "array", "items": {"type": "integer"}, "minItems": 10**12}),
         of_schema({"enum": [f"label number {n}" for n in range(500)]}),
-        of_schema({"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(1000)}}),
+        of_schema({"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(400)}}),
+        of_schema({"type": "object", "properties": {f"p{n}": {} for n in range(1000)}, "required": WIDE}),
         of_properties(**{'h"é\n\\': {"type": "string", "description": 'quotes " \\ \n 😀'}}),
         Constraint("regex", "\\d{1000000}"),
         Constraint("grammar", 'start: start "a" | "b"'),

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import frozen
 
-from reame.core.constraint import Constraint
+from reame.core.constraint import Constraint, Matcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reame.constraint.matcher import GrammarMatcher
     from reame.constraint.tokens import Tokens
 
 MAX_TOKENS = 400
@@ -38,7 +37,7 @@ class Walker:
         self._piece = piece
         self._closing = np.array([bool(p := piece(token)) and _CLOSING.issuperset(p) for token in range(tokens.size)])
 
-    def walk(self, matcher: GrammarMatcher, seed: int) -> Walk:
+    def walk(self, matcher: Matcher, seed: int) -> Walk:
         random = np.random.default_rng(seed)
         tokens: list[int] = []
         drawn: list[int] = []
@@ -60,7 +59,7 @@ class Walker:
                 ended = matcher.is_over
         return Walk(b"".join(map(self._piece, tokens)), tuple(tokens), tuple(drawn), ended)
 
-    def _draw(self, matcher: GrammarMatcher, random: np.random.Generator) -> int:
+    def _draw(self, matcher: Matcher, random: np.random.Generator) -> int:
         mask = matcher.mask()
         assert mask.any(), "a dead end"
         likely = mask & (self._closing | self._ends)
