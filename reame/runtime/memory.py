@@ -74,6 +74,7 @@ class Memory:
         self._io = trio.CapacityLimiter(2)
         self._pins: deque[Pin] = deque(maxlen=MOST_PINS)
         self._pending: deque[tuple[int, Callable[[], object]]] = deque()
+        self._urgent: deque[tuple[int, Callable[[], object]]] = deque()
         self._num_pending_bytes = 0
         self._unwritten: dict[bytes, str] = {}
         self.archive: Archive | None = None
@@ -175,7 +176,7 @@ class Memory:
         """Archive a finished generation, before anything else that waits to be written."""
         if self.archive is not None and tokens:
             job = partial(self.archive.append, list(tokens), namespace=namespace)
-            self._put_off(8 * len(tokens), job, first=True)
+            self._put_off(8 * len(tokens), job, to=self._urgent)
 
     async def pin(self, pin: Pin) -> None:
         """Keep the blocks of these tokens, those that are there and those to come, until then."""
@@ -189,11 +190,12 @@ class Memory:
         ends = [p.until for p in pins if p.namespace == namespace and p.tokens[: len(tokens)] == tokens]
         return max(ends, default=None)
 
-    def _put_off(self, size: int, job: Callable[[], object], *, first: bool = False) -> bool:
+    def _put_off(
+        self, size: int, job: Callable[[], object], *, to: deque[tuple[int, Callable[[], object]]] | None = None
+    ) -> bool:
         if self._num_pending_bytes + size > MAX_PENDING:
             return False
-        put = self._pending.appendleft if first else self._pending.append
-        put((size, job))
+        (self._pending if to is None else to).append((size, job))
         self._num_pending_bytes += size
         self._news.set()
         return True
@@ -207,14 +209,15 @@ class Memory:
 
     async def run(self) -> None:
         """The flusher: writes behind until `close`, then what is left."""
+        await self.prepare_archive("")
         if self._store is not None:
             await self._try(self._store.prune, None)
-        while self._pending or not self._closed:
-            if not self._pending:
+        while self._urgent or self._pending or not self._closed:
+            if not (self._urgent or self._pending):
                 await self._news.wait()
                 self._news = trio.Event()
                 continue
-            size, job = self._pending.popleft()
+            size, job = (self._urgent or self._pending).popleft()
             await self._try(job, None)
             self._num_pending_bytes -= size
         if self._answers is not None:
