@@ -83,6 +83,9 @@ class DraftModel:
         if copy and not self.is_broken:
             self._trim(copy, 0)
 
+    def set_threads(self, decode: int, prefill: int) -> None:
+        self._engine.set_threads(decode, prefill)
+
     def close(self) -> None:
         self._engine.free_sampler(self._sampler)
         self._engine.close()

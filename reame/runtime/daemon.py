@@ -1,4 +1,4 @@
-"""The daemon: one nursery with the front (HTTP), the decode loop, the cache flusher and the signal watcher.
+"""The daemon: one nursery with the front (HTTP), the decode loop, the tuner, the cache flusher and the signal watcher.
 
 Order of the end: no new requests; the front lets the running ones finish; the job channel closes; the decode loop
 ends; the flusher writes what is left; the engine is closed in its own thread; the thread ends.
@@ -10,27 +10,18 @@ import gc
 import logging
 import os
 import signal
-import time
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import trio
 
-from reame.catalog import resolve
-from reame.engine.llama import LlamaEngine
 from reame.engine.thread import decode_thread
 from reame.errors import ModelError, RequestError
-from reame.runtime.archiving import open_archive
 from reame.runtime.decode import DecodeLoop
-from reame.runtime.drafting import draft_model_options, load_draft_model, new_drafter, outlook
-from reame.runtime.embeddings import Embeddings, load_embedder
-from reame.runtime.first_steps import take_first_steps
-from reame.runtime.model import new_scheduler, options_for, served_model, try_out
+from reame.runtime.embeddings import Embeddings
+from reame.runtime.loading import load, put_together
 from reame.runtime.notify import Supervisor
-from reame.runtime.profile import profile_for, seed
-from reame.runtime.recall import open_memory
 from reame.runtime.reload import has_terminal
-from reame.runtime.tuning import ThreadTuning, TunedRunner
+from reame.runtime.tuner import Tuner
 from reame.runtime.watchdog import watch
 
 if TYPE_CHECKING:
@@ -38,12 +29,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from reame.config import Config
-    from reame.core.cost import StepCost
-    from reame.engine.base import Engine
-    from reame.engine.llama import LlamaOptions
     from reame.engine.thread import Caller
     from reame.runtime.intake import Intake
-    from reame.runtime.memory import Memory
+    from reame.runtime.loading import Loaded, Parts
     from reame.runtime.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -98,9 +86,6 @@ class Daemon:
         self._supervisor = supervisor or Supervisor({})
         self._stopping = trio.Event()
         self._loop: DecodeLoop | None = None
-        self._draft_model: tuple[Path, LlamaOptions] | None = None
-        self._seed: Callable[[StepCost], None] = lambda cost: None
-        self._threads = 1, 1
 
     async def run(self) -> None:
         """Raises ModelError (in a group) when the model does not load or run here."""
@@ -112,7 +97,7 @@ class Daemon:
                 log.info("listening on %s, loading %s", ", ".join(urls), self._intake.model_id)
                 loaded = await self._load(thread)
                 if loaded is not None:
-                    await self._serve(thread, *loaded)
+                    await self._serve(thread, loaded)
                 nursery.cancel_scope.cancel()
         log.info("stopped")
 
@@ -124,65 +109,38 @@ class Daemon:
             self._stopping.set()
             self._intake.close()
 
-    async def _load(self, thread: Caller) -> tuple[Engine, Memory] | None:
+    async def _load(self, thread: Caller) -> Loaded | None:
         """None when a signal came first."""
-        started = time.monotonic()
         try:
-            profile = await trio.to_thread.run_sync(partial(profile_for, self._path), abandon_on_cancel=True)
-            options = options_for(self._config, profile)
-            options = await trio.to_thread.run_sync(
-                partial(try_out, self._config, self._path, options, go_on=lambda: not self._stopping.is_set()),
-                abandon_on_cancel=True,
+            loaded = await load(
+                self._config, self._path, thread, go_on=self._goes_on, on_progress=self._progress
             )
-            find = partial(draft_model_options, self._config, options, go_on=lambda: not self._stopping.is_set())
-            self._draft_model = await trio.to_thread.run_sync(find, abandon_on_cancel=True)
-            memory = await trio.to_thread.run_sync(partial(open_memory, self._config, self._path, options))
-            engine = await thread.call(lambda: LlamaEngine(self._path, options, on_progress=self._progress))
-            await self._load_embedder(thread, options)
         except ModelError:
             if self._stopping.is_set():
                 return None
             raise
-        log.info("model loaded in %.1f s", time.monotonic() - started)
-        self._seed = partial(seed, profile=profile, options=options)
-        self._threads = options.threads, options.prefill_threads
-        return engine, memory
+        if loaded.embedder:
+            name, embedder = loaded.embedder
+            self._intake.embeddings = Embeddings(name, embedder, thread, self._metrics, self._intake.tokens)
+        return loaded
 
-    async def _load_embedder(self, thread: Caller, options: LlamaOptions) -> None:
-        if not self._config.embeddings.model:
-            return
-        path = await trio.to_thread.run_sync(resolve, self._config.embeddings.model)
-        find = partial(load_embedder, self._config, path, options, go_on=lambda: not self._stopping.is_set())
-        load = await trio.to_thread.run_sync(find, abandon_on_cancel=True)
-        embedder = await thread.call(load)
-        name = self._config.embeddings.id or path.stem
-        self._intake.embeddings = Embeddings(name, embedder, thread, self._metrics, self._intake.tokens)
-        log.info("embeddings: %s, %d dimensions", name, embedder.size)
+    def _goes_on(self) -> bool:
+        return not self._stopping.is_set()
 
     def _progress(self, share: float) -> bool:
         """From the decode thread; a plain assignment, so no lock. False ends the load."""
         self._intake.detail = f"loading {self._intake.model_id}: {share:.0%}"
         return not self._stopping.is_set()
 
-    async def _serve(self, thread: Caller, engine: Engine, memory: Memory) -> None:
-        scheduler = new_scheduler(self._config, engine, memory.block_tokens)
-        self._seed(scheduler.cost)
+    async def _serve(self, thread: Caller, loaded: Loaded) -> None:
+        memory = loaded.memory
         self._metrics.watch(memory)
-        await thread.call(partial(take_first_steps, engine, scheduler.cost))
-        model = await trio.to_thread.run_sync(
-            served_model, self._config, self._path, self._intake.model_id, engine
-        )
-        assert model.constraints is not None
-        memory.archive = await trio.to_thread.run_sync(
-            open_archive, self._config, engine.vocabulary, engine.info.vocab_size
-        )
-        drafter = new_drafter(self._config, engine.vocabulary, memory.archive)
-        log.info("%s", outlook(scheduler.cost) if drafter else "speculation off: speculation.enabled is false")
-        if drafter and self._draft_model:
-            drafter.last_resort = await thread.call(partial(load_draft_model, self._draft_model, engine, scheduler))
-        runner = TunedRunner(engine, drafter, model.constraints.matcher, model.pieces)
-        self._tune(runner, engine)
-        loop = DecodeLoop(scheduler, runner, thread, self._intake.jobs, memory, self._metrics, run_ahead=RUN_AHEAD)
+        parts = await put_together(self._config, self._path, self._intake.model_id, loaded, thread)
+        model, tuner = parts.model, self._tuner(thread, loaded, parts)
+        loop = DecodeLoop(
+            parts.scheduler, parts.runner, thread, self._intake.jobs, memory, self._metrics,
+            run_ahead=RUN_AHEAD, tell_time=tuner.tell,
+        )  # fmt: skip
         gc.collect()
         gc.freeze()  # what is loaded stays, and a full collection that looks at it again takes tens of milliseconds
         if not self._stopping.is_set():
@@ -192,19 +150,27 @@ class Daemon:
             self._supervisor.ready(self._intake.detail)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(memory.run)
+            nursery.start_soon(tuner.run)
             await loop.run()
+            tuner.close()
             memory.close()
         if self._intake.embeddings is not None:
             await self._intake.embeddings.close()
-        await thread.call(runner.close)
-        model.constraints.close()
+        await thread.call(parts.close)
+        if model.constraints is not None:
+            model.constraints.close()
 
-    def _tune(self, runner: TunedRunner, engine: Engine) -> None:
-        decode, prefill = self._threads
-        tuning = ThreadTuning(engine, decode=decode, prefill=prefill)
-        if self._config.engine.adapt_threads:
-            runner.tuning = tuning
-        self._metrics.threads.set_function(lambda: tuning.threads)
+    def _tuner(self, thread: Caller, loaded: Loaded, parts: Parts) -> Tuner:
+        return Tuner(
+            thread,
+            parts.set_threads,
+            parts.scheduler,
+            self._metrics,
+            threads=loaded.options.threads,
+            prefill_threads=loaded.options.prefill_threads,
+            adapts=self._config.engine.adapt_threads,
+            speculates=self._config.speculation.enabled,
+        )
 
     async def _watch(self, signals: AsyncIterator[int], nursery: trio.Nursery) -> None:
         async for number in signals:

@@ -34,7 +34,7 @@ class Metrics:
         self.prompt_tokens = counter("prompt_tokens", "Tokens of all prompts, cached ones included.")
         self.cached_tokens = counter("cached_tokens", "Of these, tokens that were not computed for the request.")
         self.candidates = counter("candidates", "Candidates of elections, by what became of them.", ("fate",))
-        self.threads = Gauge("reame_threads", "Threads that decode, at present.", registry=self.registry)
+        self.threads = Gauge("reame_threads", "Threads of a step, by its rows.", ("rows",), registry=self.registry)
         self.step_errors = counter("step_errors", "Steps that failed inside llama.cpp.")
         self.step_seconds = Histogram(
             "reame_step_seconds",

@@ -27,6 +27,7 @@ from reame.runtime.recall import forgetful
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
+    from reame.core.step_time import StepTime
     from reame.engine.base import Row
     from reame.engine.thread import Caller
     from reame.runtime.memory import Memory
@@ -134,12 +135,13 @@ def config_of(
 
 @asynccontextmanager
 async def serving(
-    config: Config, *, thread: Caller | None = None, memory: Memory | None = None, run_ahead: int = 1
-) -> AsyncIterator[Serving]:
+    config: Config, *, thread: Caller | None = None, memory: Memory | None = None, run_ahead: int = 1,
+    tell_time: Callable[[StepTime], None] = lambda time: None,
+) -> AsyncIterator[Serving]:  # fmt: skip
     """Serve until the block ends; then the loop must end by itself, with every cell accounted for."""
     with trio.fail_after(LONG):
         async with trio.open_nursery() as nursery:
-            up = start(config, nursery, thread or InlineThread(), memory or forgetful(), run_ahead)
+            up = start(config, nursery, thread or InlineThread(), memory or forgetful(), run_ahead, tell_time)
             yield up
             up.intake.close()
     if not up.scope.cancelled_caught:
@@ -147,7 +149,10 @@ async def serving(
         assert (up.loop.scheduler.sequences(), slots.num_pinned) == ([], 0)
 
 
-def start(config: Config, nursery: trio.Nursery, thread: Caller, memory: Memory, run_ahead: int) -> Serving:
+def start(
+    config: Config, nursery: trio.Nursery, thread: Caller, memory: Memory, run_ahead: int,
+    tell_time: Callable[[StepTime], None],
+) -> Serving:  # fmt: skip
     engine = CountingEngine(
         num_cells=config.engine.cells or 2 * config.engine.context,
         num_seqs=config.engine.slots + config.engine.residents,
@@ -156,10 +161,15 @@ def start(config: Config, nursery: trio.Nursery, thread: Caller, memory: Memory,
     metrics = Metrics()
     intake = Intake(config, "fake", metrics)
     scheduler = new_scheduler(config, engine, memory.block_tokens)
-    loop = DecodeLoop(scheduler, StepRunner(engine), thread, intake.jobs, memory, metrics, run_ahead=run_ahead)
+    model = served_model(config, Path("fake.gguf"), "fake", engine)
+    assert model.constraints is not None
+    runner = StepRunner(engine, new_matcher=model.constraints.matcher)
+    loop = DecodeLoop(
+        scheduler, runner, thread, intake.jobs, memory, metrics, run_ahead=run_ahead, tell_time=tell_time
+    )
     scope = trio.CancelScope()
     nursery.start_soon(partial(_run, loop, scope))
-    intake.opened(served_model(config, Path("fake.gguf"), "fake", engine), loop, memory)
+    intake.opened(model, loop, memory)
     return Serving(engine, intake, loop, metrics, scope)
 
 

@@ -74,7 +74,7 @@ class Listening(Supervisor):
 async def test_the_watchdog_is_fed_by_progress(autojump_clock: trio.testing.MockClock) -> None:
     supervisor = Listening()
     async with trio.open_nursery() as nursery:
-        async with serving(config_of(), thread=PacedThread(100)) as up:
+        async with serving(config_of(), thread=PacedThread(101)) as up:
             nursery.start_soon(watch, supervisor, up.intake)
             await trio.sleep(10)
             await up.answer(call_of(prompt_of(5, 1), max_tokens=1))
@@ -82,7 +82,7 @@ async def test_the_watchdog_is_fed_by_progress(autojump_clock: trio.testing.Mock
         nursery.cancel_scope.cancel()
     fed = [round(at) for at in supervisor.fed]
     gaps = [(a, b) for a, b in pairwise(fed) if b - a > TICK_S]
-    assert gaps[0] == (70, 110), "the step began at 10, and is too long from 70 on"
+    assert gaps[0] == (70, 112), "the step began at 10, is too long from 70 on, and ends at 111"
     assert supervisor.said[0] == "serving fake: 0 of 2 slots busy, 0 waiting"
     assert "work waits, and the engine has not finished a step for 62 s" in supervisor.said
 

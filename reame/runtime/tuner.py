@@ -1,0 +1,135 @@
+"""The tuner: watches how long steps take, chooses the number of threads, and says when drafts begin or cease to pay.
+
+A step of one row uses llama.cpp's `n_threads` and one of more rows its `n_threads_batch`, so there are two choices,
+each judged by its own steps. They are set on the decode thread, between two steps.
+
+Bound: `MOST_STEPS` step times of about 100 bytes wait to be looked at; when there are more, the latest are dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from reame.core.step_time import StepTime
+from reame.core.thread_choice import ThreadChoice
+from reame.host.contention import pressure
+from reame.runtime.drafting import draft_prices
+from reame.speculation.verdict import Verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reame.core.scheduler import Scheduler
+    from reame.core.thread_choice import Change
+    from reame.engine.thread import Caller
+    from reame.runtime.metrics import Metrics
+
+MOST_STEPS = 1024
+PACE_S = 1.0
+"""Seconds between two looks while there are steps; without any it sleeps."""
+VERDICT_S = 60.0
+"""Seconds between two looks at what drafts saved while there are steps: a changing workload must not fill the log."""
+
+log = logging.getLogger(__name__)
+
+
+def cpu_pressure() -> float:
+    """0 to 1; 0 when the kernel does not tell. Takes 0.1 to 0.3 ms."""
+    return pressure().cpu or 0.0
+
+
+class Tuner:
+    """`run` ends with `close`. `set_threads(decode, prefill)` is called on the decode thread `thread`.
+
+    `scheduler` is only read, also while it is lent. `adapts`: the threads may change; `speculates`: drafts are watched.
+    """
+
+    def __init__(
+        self,
+        thread: Caller,
+        set_threads: Callable[[int, int], None],
+        scheduler: Scheduler,
+        metrics: Metrics,
+        *,
+        threads: int,
+        prefill_threads: int,
+        adapts: bool,
+        speculates: bool,
+        pressure: Callable[[], float] = cpu_pressure,
+    ) -> None:
+        self._thread = thread
+        self._set_threads = set_threads
+        self._scheduler = scheduler
+        self._metrics = metrics
+        self._one, self._more = ThreadChoice(threads), ThreadChoice(prefill_threads)
+        self._adapts = adapts
+        self._pressure = pressure
+        self._verdicts = Verdicts() if speculates else None
+        self._send, self._steps = trio.open_memory_channel[StepTime](MOST_STEPS)
+        self._clock = trio.lowlevel.current_clock()
+        self._next_verdict = self._clock.current_time() + VERDICT_S
+        self._set_at = -float("inf")
+        self._scope = trio.CancelScope()
+        self._show()
+
+    def tell(self, step: StepTime) -> None:
+        """A step is over. Never waits."""
+        with suppress(trio.WouldBlock):
+            self._send.send_nowait(step)
+
+    def close(self) -> None:
+        self._scope.cancel()
+
+    async def run(self) -> None:
+        with self._scope:
+            async for step in self._steps:
+                steps = [step, *self._waiting()]
+                if self._adapts:
+                    await self._judge(steps)
+                self._say_whether_drafts_pay()
+                await trio.sleep(PACE_S)
+
+    def _waiting(self) -> list[StepTime]:
+        return [self._steps.receive_nowait() for _ in range(self._steps.statistics().current_buffer_used)]
+
+    async def _judge(self, steps: list[StepTime]) -> None:
+        """Up to the first change: the steps behind it were still taken with the old number of threads, and so were
+        those that end before the new one is set."""
+        pressed = self._pressure()
+        for step in steps:
+            choice = self._one if step.num_rows == 1 else self._more
+            before = choice.threads
+            if step.at < self._set_at:
+                continue
+            if change := choice.observe(step.kind, step.comparable_seconds, pressure=pressed):
+                await self._thread.call(partial(self._set, self._one.threads, self._more.threads))
+                self._tell_change(choice, before, change)
+                return
+
+    def _set(self, decode: int, prefill: int) -> None:
+        """On the decode thread."""
+        self._set_threads(decode, prefill)
+        self._set_at = self._clock.current_time()
+
+    def _tell_change(self, choice: ThreadChoice, before: int, change: Change) -> None:
+        rows = "one row" if choice is self._one else "more rows"
+        log.info("threads for steps of %s: %d instead of %d, %s", rows, choice.threads, before, change.value)
+        self._show()
+
+    def _show(self) -> None:
+        self._metrics.threads.labels("one").set(self._one.threads)
+        self._metrics.threads.labels("more").set(self._more.threads)
+
+    def _say_whether_drafts_pay(self) -> None:
+        now = self._clock.current_time()
+        if self._verdicts is None or now < self._next_verdict:
+            return
+        self._next_verdict = now + VERDICT_S
+        said = self._verdicts.look(dict(self._scheduler.drafts), self._scheduler.num_drawn)
+        if said:
+            log.info("%s; %s", said, draft_prices(self._scheduler.cost))
