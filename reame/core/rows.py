@@ -79,10 +79,12 @@ class RowPlanner:
 
     def _drafts(self, decoding: list[Sequence], num_rows: int, num_sampled: int) -> dict[int, Draft]:
         """By order of sequence: as much of each draft as pays."""
-        drafts = [(s, draft) for s in decoding if s.draft and (draft := s.draft.cut(self._longest_draft(s)))]
-        room = min(self._within_time(num_rows, len(decoding)) - num_rows, self._limits.max_sampled - num_sampled)
         self._undrafted += 1
-        if not drafts or room <= 0:
+        drafts = [(s, draft) for s in decoding if s.draft and (draft := s.draft.cut(self._longest_draft(s)))]
+        if not drafts:
+            return {}
+        room = min(self._within_time(num_rows, len(decoding)) - num_rows, self._limits.max_sampled - num_sampled)
+        if room <= 0:
             return {}
         survivals = [draft.survivals for _, draft in drafts]
         probe = self._undrafted > PROBE_STEPS and max(each[0] for each in survivals) >= PROBE_SURVIVAL

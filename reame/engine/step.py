@@ -25,7 +25,7 @@ from reame.core.healing import Healing, Pieces
 from reame.engine.base import Engine, Row
 from reame.engine.drawing import Drawing
 from reame.engine.rating import rate
-from reame.errors import EngineError
+from reame.errors import EngineError, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -184,9 +184,13 @@ class StepRunner:
         rated = rate(self._engine, part, first)
         if not part.samples:
             return Output(rated=rated)
-        drawing = self._drawing(part.sequence.request)
         num_known = len(part.tokens) - part.num_drafted
-        output = evolve(drawing.verify(first + num_known - 1, part.tokens[num_known:]), rated=rated)
+        try:
+            output = self._drawing(part.sequence.request).verify(first + num_known - 1, part.tokens[num_known:])
+        except RequestError as failure:
+            output = Output(error=failure)
+        if rated:
+            output = evolve(output, rated=rated)
         if output.num_accepted < part.num_drafted:
             self._engine.trim(part.seq, part.start + num_known + output.num_accepted)
         return output
@@ -198,7 +202,9 @@ class StepRunner:
             return output
         matcher = self._drawing(part.sequence.request).matcher
         draft = self._drafter.propose(part.sequence, output.tokens, matcher.guess() if matcher else ())
-        return evolve(output, draft=draft.cut(matcher.legal_prefix(draft.tokens)) if draft and matcher else draft)
+        if draft and matcher:
+            draft = draft.cut(matcher.legal_prefix(draft.tokens))
+        return evolve(output, draft=draft) if draft else output
 
 
 def _rows(part: Slice) -> list[Row]:
