@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import trio
 from attrs import frozen
@@ -16,10 +16,10 @@ from reame.errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from quart_trio import QuartTrio
 
+    from reame.api.exchange import Request
     from reame.api.upload import Upload
     from reame.config import Config
     from reame.runtime.batches import Batches
@@ -68,9 +68,14 @@ class Files:
 
     async def content(self, name: str) -> Response:
         told = await self.batches.on_disk(self.batches.shelf.file, g.key, name)
+        try:
+            file = await trio.open_file(self.batches.shelf.data_path(g.key, name), "rb")
+        except FileNotFoundError:  # deleted just now
+            gone = "there is no such file of this key"
+            raise RequestError(gone, status=404, param="id", code="file_not_found") from None
+        opened = await cast("Request", request).held.enter_async_context(file)
         headers = {"Content-Length": str(told["bytes"]), "X-Content-Type-Options": "nosniff"}
-        body = _chunks(self.batches.shelf.data_path(g.key, name))
-        return Response(body, headers=headers, content_type="application/octet-stream")
+        return Response(_chunks(opened), headers=headers, content_type="application/octet-stream")
 
     def _refuse_foreign_pages(self) -> None:
         """A form can be sent by any web page without asking first, other than JSON."""
@@ -89,7 +94,6 @@ class Files:
         return self.batches.shelf.add(upload.path, filename=upload.filename, purpose="batch", keep_s=keep_s)
 
 
-async def _chunks(path: Path) -> AsyncIterator[bytes]:
-    async with await trio.open_file(path, "rb") as file:
-        while chunk := await file.read(CHUNK):
-            yield chunk
+async def _chunks(file: Any) -> AsyncIterator[bytes]:
+    while chunk := await file.read(CHUNK):
+        yield chunk

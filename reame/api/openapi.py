@@ -13,7 +13,8 @@ from attrs import frozen
 from reame import __version__
 from reame.api import openapi_native, openapi_requests
 from reame.api.openapi_answers import ANSWERS
-from reame.api.openapi_words import Schema, ref, text, whole
+from reame.api.openapi_requests import MOST_CHOICES, MOST_TOKENS
+from reame.api.openapi_words import Schema, answer, ref, text, whole
 
 
 @frozen
@@ -82,8 +83,26 @@ _FORM: Schema = {
 }
 
 
-def document() -> dict[str, Any]:
-    """OpenAPI 3.1."""
+def document(*, vocab_size: int | None = None, most_choices: int | None = None) -> dict[str, Any]:
+    """OpenAPI 3.1. What is given is said as it is on this server, the model's tokens and the answers at once."""
+    known = {MOST_TOKENS - 1: vocab_size and vocab_size - 1, MOST_CHOICES: most_choices}
+    told: dict[str, Any] = _with_bounds(_document(), known)
+    return told
+
+
+def _with_bounds(value: Any, known: dict[int, int | None]) -> Any:
+    """A copy in which those maxima that stand for something have its value."""
+    if isinstance(value, list):
+        return [_with_bounds(each, known) for each in value]
+    if not isinstance(value, dict):
+        return value
+    copy = {key: _with_bounds(each, known) for key, each in value.items()}
+    if copy.get("maximum") in known:
+        copy["maximum"] = known[copy["maximum"]] or copy["maximum"]
+    return copy
+
+
+def _document() -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = _operation(operation)
@@ -128,7 +147,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
     schema = ref(operation.gives) if operation.gives else {}
     content = {operation.media: {"schema": schema}}
     if operation.streams:
-        content["text/event-stream"] = {"schema": text()}
+        content["text/event-stream"] = {"schema": answer({"data": text()})}
     error = "AnthropicError" if operation.path.startswith("/v1/messages") else "Error"
     errors = {*operation.statuses, *(_BODY if operation.takes else ()), *(() if operation.is_open else (401,))}
     told = {str(status): _told("It was refused.", {"application/json": {"schema": ref(error)}}) for status in errors}

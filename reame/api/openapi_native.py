@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reame.api.openapi_requests import ANSWERING, PENALTIES, PROMPT, REAME, SAMPLING
+from reame.api.openapi_requests import ANSWERING, MOST_CHOICES, PENALTIES, PROMPT, REAME, SAMPLING, TOKENS
 from reame.api.openapi_words import Schema, body, either, flag, many, number, one_of, record, text, whole
 from reame.api.schema import MAX_EDITOR_STOPS, MAX_STOP_CHARS
 from reame.api.schema_batches import URLS
@@ -22,8 +22,8 @@ _GENERATING: dict[str, Schema] = {
     "stop": either(
         text(maxLength=MAX_STOP_CHARS), many(text(maxLength=MAX_STOP_CHARS), maxItems=MAX_EDITOR_STOPS)
     ),
-    "n_cmpl": whole(1, None, "Answers to each prompt."),
-    "n": whole(1, None, "Another name of n_cmpl."),
+    "n_cmpl": whole(1, MOST_CHOICES, "Answers to each prompt."),
+    "n": whole(1, MOST_CHOICES, "Another name of n_cmpl."),
     "n_probs": whole(0, MAX_PROBS, "Log-probabilities of the likeliest tokens."),
     "return_tokens": flag("The ids of the answer's tokens."),
     "ignore_eos": flag("An answer goes on to its limit."),
@@ -56,7 +56,7 @@ BODIES: dict[str, Schema] = {
         },
         "content",
     ),
-    "DetokenizeRequest": body({"tokens": many(whole(0, 2**31 - 1)), "model": ANSWERING["model"]}, "tokens"),
+    "DetokenizeRequest": body({"tokens": TOKENS | {"minItems": 0}, "model": ANSWERING["model"]}, "tokens"),
     "BatchRequest": body(
         {
             "input_file_id": text("A file that was uploaded with the purpose batch.", minLength=1),

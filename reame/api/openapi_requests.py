@@ -8,8 +8,11 @@ from reame.api.schema_chat import MAX_TOP_LOGPROBS
 from reame.api.schema_completion import MAX_LOGPROBS
 from reame.api.schema_embeddings import MOST_INPUTS
 from reame.api.schema_warm import LONGEST_S
+from reame.core.vote import MOST_CANDIDATES
 
-TOKENS = many(whole(0, 2**31 - 1), minItems=1)
+MOST_TOKENS, MOST_CHOICES = 2**31, 2**31 - 2
+"""Stand for what only a running server knows: how many tokens its model has, how many answers it computes at once."""
+TOKENS = many(whole(0, MOST_TOKENS - 1), minItems=1)
 SHORT = text(maxLength=MAX_STOP_CHARS)
 PROMPT = either(
     text(), many(text(), minItems=1), TOKENS, many(TOKENS, minItems=1),
@@ -22,9 +25,10 @@ REAME = record(
         "background": flag("true: only while nobody else wants anything."),
         "vote": text("Of best_of: what the candidates vote on."),
         "early_stop": flag("Of best_of: false lets all candidates finish."),
-        "regex": text("A regular expression that the answer matches."),
-        "choice": many(text(), "The answer is one of these."),
-        "grammar": text("A Lark grammar, or GBNF."),
+        "regex": text("A regular expression that the answer matches.", minLength=1),
+        "choice": many(text(minLength=1), "The answer is one of these.", minItems=1),
+        "grammar": text("A Lark grammar, or GBNF.", minLength=1),
+        "confidence": flag("true: tell the probability of every label, or of each field of the JSON."),
     },
     "Reame's own wishes.",
 )
@@ -33,7 +37,7 @@ SAMPLING: dict[str, Schema] = {
     "top_p": number(0, 1, "Choose among the fewest tokens whose probabilities reach this.", above=True),
     "top_k": whole(-1, 10**6, "Choose among this many tokens; 0 and -1 = all."),
     "min_p": number(0, 1, "Leave out tokens less probable than this share of the best one."),
-    "seed": whole(-(2**63), 2**63 - 1, "The same seed gives the same text."),
+    "seed": whole(-(2**63), 2**64 - 1, "The same seed gives the same text."),
 }
 PENALTIES: dict[str, Schema] = {
     "presence_penalty": number(-2, 2),
@@ -55,8 +59,8 @@ ANSWERING: dict[str, Schema] = {
     **SAMPLING,
     **PENALTIES,
     "stop": STOP,
-    "n": whole(1, None, "Answers to one prompt."),
-    "best_of": either(whole(1), one_of("auto"), note="Candidates that vote; one answer comes back."),
+    "n": whole(1, MOST_CHOICES, "Answers to one prompt."),
+    "best_of": either(whole(1, MOST_CANDIDATES), one_of("auto"), note="Candidates that vote; one answer comes back."),
     "stream": flag("Server-sent events, as the answer comes."),
     "stream_options": record({"include_usage": flag("A last chunk with the usage.")}),
     "response_format": record(
@@ -81,11 +85,10 @@ TEXT_PART = record({"type": one_of("text"), "text": text()}, required=["type", "
 CONTENT = either(text(), many(TEXT_PART))
 MESSAGE = record(
     {
-        "role": one_of("system", "developer", "user", "assistant", "tool"),
+        "role": one_of("system", "developer", "user", "assistant"),
         "content": CONTENT,
         "name": text(),
         "reasoning_content": text(),
-        "tool_call_id": text("Of a tool's message: the call that it answers.", minLength=1),
         "tool_calls": many(
             record(
                 {
@@ -98,6 +101,10 @@ MESSAGE = record(
         ),
     },
     required=["role", "content"],
+)
+TOOL_MESSAGE = record(
+    {"role": one_of("tool"), "content": CONTENT, "tool_call_id": text("The call that it answers.", minLength=1)},
+    required=["role", "content", "tool_call_id"],
 )
 
 BODIES: dict[str, Schema] = {
@@ -216,5 +223,5 @@ BODIES: dict[str, Schema] = {
             "stream": flag("Progress as server-sent events."),
         }
     ),
-    "Message": MESSAGE,
+    "Message": either(MESSAGE, TOOL_MESSAGE),
 }  # fmt: skip

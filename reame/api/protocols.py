@@ -77,12 +77,16 @@ class Protocols:
         return json_response(kept["response"])
 
     async def openapi(self) -> Response:
-        return json_response(document())
+        return json_response(self._document())
 
     async def docs(self) -> Response:
-        html = page(document(), model=self.routes.intake.model_id)
+        html = page(self._document(), model=self.routes.intake.model_id)
         headers = {"Content-Security-Policy": CONTENT_SECURITY, "X-Content-Type-Options": "nosniff"}
         return Response(html, headers=headers, content_type="text/html; charset=utf-8")
+
+    def _document(self) -> dict[str, Any]:
+        limits = self.routes.limits()
+        return document(vocab_size=limits.vocab_size, most_choices=limits.max_n)
 
     async def _kept(self, name: str, *, status: int = 400, param: str | None = "previous_response_id") -> Any:
         """The response of this name, and all messages up to its own. Raises RequestError when it is not there."""

@@ -119,7 +119,14 @@ async def test_what_is_open_asks_for_no_key(path: str) -> None:
 
 async def test_the_document_is_served(client: TestClientProtocol) -> None:
     for path in ("/openapi.json", "/v1/openapi.json"):
-        assert await (await client.get(path)).get_json() == DOCUMENT
+        assert await (await client.get(path)).get_json() == document(vocab_size=100, most_choices=16)
+
+
+def test_what_only_the_server_knows() -> None:
+    known = document(vocab_size=100, most_choices=4)["components"]["schemas"]
+    assert known["DetokenizeRequest"]["properties"]["tokens"]["items"]["maximum"] == 99
+    (number, _) = known["ChatRequest"]["properties"]["n"]["anyOf"]
+    assert number["maximum"] == 4
 
 
 async def test_the_page_is_whole_and_asks_no_other_server(client: TestClientProtocol) -> None:

@@ -20,6 +20,7 @@ DRILLS = Path(__file__).resolve().parents[1] / "drill"
         "mixed --minutes 0.05 --clients 12",
         "neighbour --count 1 --tokens 8 --at-most 1e9",
         "ends --count 2",
+        "fuzz --count 100 --seconds 0",
         "threads --count 1 --at-least 0",
         "batch_kill --kills 1 --records 6 --lines 60",
         "batch_beside --count 1 --tokens 8 --least 0",

@@ -1,0 +1,40 @@
+"""schemathesis against a daemon, from the daemon's own /openapi.json: hundreds or thousands of requests made of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from daemon_process import DaemonProcess
+
+CLIENTS = Path(__file__).resolve().parents[2] / ".clients"
+NOT_SAID = ("positive_data_acceptance", "ignored_auth")
+"""A schema cannot tell which models, templates and lengths there are; and this daemon asks for no keys."""
+TOOLS_OWN = "hypothesis.errors."
+"""Errors of the tool itself, which failed to think up a request."""
+
+
+def schemathesis(daemon: DaemonProcess, folder: Path, *, examples: int, seconds: int, seed: int) -> list[str]:
+    """The faults that were found. Raises when the tool did nothing."""
+    report = folder / "junit.xml"
+    words = [
+        str(CLIENTS / "python" / "bin" / "schemathesis"), "run", f"{daemon.url}/openapi.json", "--url", daemon.url,
+        "--phases", "coverage,fuzzing", "--checks", "all", "--exclude-checks", ",".join(NOT_SAID),
+        "--max-examples", str(examples), "--max-time", str(seconds), "--seed", str(seed), "--workers", "2",
+        "--continue-on-failure", "--request-timeout", "60", "--no-color",
+        "--report", "junit", "--report-junit-path", str(report),
+    ]  # fmt: skip
+    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "NO_PROXY": "*"}
+    done = subprocess.run(
+        words, cwd=folder, env=environ, capture_output=True, text=True, timeout=10 * seconds + 300, check=False
+    )
+    print("\n".join(line for line in done.stdout.splitlines() if "generated" in line or "Tested" in line))
+    if not report.exists():
+        raise RuntimeError(f"schemathesis told nothing: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+    found = [each for kind in ("failure", "error") for each in ElementTree.parse(report).iter(kind)]
+    texts = [f"{each.get('message') or ''} {each.text or ''}" for each in found]
+    return [text for text in texts if TOOLS_OWN not in text]
