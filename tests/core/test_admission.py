@@ -176,3 +176,48 @@ class TestCompaction:
         assert operations[0] == Trim(0, 0)
         assert [type(operation) for operation in operations[1:]] == [Compact]
         assert held(loop.admission)[1] == [8] * 7
+
+
+class TestRent:
+    """12 residents' cells, and a newcomer who computes row after row beside them."""
+
+    def grown(self, loop: Scheduler, rows: int) -> list[object]:
+        """The operations of as many steps of one row."""
+        loop.add(request("new", "x", 90), 0.0)
+        operations: list[object] = []
+        for _ in range(rows):
+            operations += play(loop).operations
+        return operations
+
+    def test_a_resident_that_the_disk_has_leaves_when_it_has_paid_long_enough(self) -> None:
+        loop = scheduler(min_garbage=8, rent_rows=10, block_tokens=4)
+        old = resident(loop.admission.slots, [9] * 12)
+        old.num_saved = 12
+        assert self.grown(loop, 11) == []
+        assert [type(each) for each in play(loop).operations] == [Trim, Compact]
+        assert old.tokens == []
+
+    def test_one_that_was_not_saved_stays(self) -> None:
+        loop = scheduler(min_garbage=8, rent_rows=10)
+        old = resident(loop.admission.slots, [9] * 12)
+        self.grown(loop, 30)
+        assert old.tokens == [9] * 12
+
+    def test_one_that_is_used_meanwhile_stays(self) -> None:
+        loop = scheduler(min_garbage=8, rent_rows=10, block_tokens=4)
+        old = resident(loop.admission.slots, [9] * 12)
+        old.num_saved = 12
+        self.grown(loop, 8)
+        loop.admission.slots.touch(old)
+        self.grown(loop, 8)
+        assert old.tokens == [9] * 12
+
+    def test_nobody_pays_while_nothing_is_computed(self) -> None:
+        loop = scheduler(min_garbage=8, rent_rows=10, block_tokens=4)
+        old = resident(loop.admission.slots, [9] * 12)
+        old.num_saved = 12
+        self.grown(loop, 9)
+        loop.cancel(loop.running[0])
+        for _ in range(30):
+            loop.plan(0.0)
+        assert old.tokens == [9] * 12
