@@ -113,14 +113,25 @@ class Admission:
                 self._preempt(self.running[-1])
 
     def leave(self, sequence: Sequence, *, keep: bool = True) -> None:
-        """`sequence` is over, wherever it was. Its cells stay as a resident unless they hold garbage (`keep` False)."""
+        """`sequence` is over, wherever it was. Its cells stay as a resident, unless they hold garbage (`keep` False) or
+        nobody will want them."""
         self._operations.append(Forget(sequence.request.id))
         if sequence.slot is None:
             self.queue.discard(sequence)
             return
-        if not keep:
+        if not keep or self._is_spent(sequence):
             self._trim(sequence.slot, 0)
         self._vacate(sequence)
+
+    def _is_spent(self, sequence: Sequence) -> bool:
+        """One of many records done in the background, while a later one runs. They come along the tree of their
+        prompts, so the later one has all that the next can share; and thousands of tails would push other people's
+        residents out of the cells and the disk."""
+        mine = sequence.request
+        return bool(mine.background and mine.max_tokens) and any(
+            s.order > sequence.order and s.request.background and s.request.namespace == mine.namespace
+            for s in self.running
+        )
 
     def compact(self, num_rows: int) -> None:
         """Before a step that writes `num_rows` cells: make garbage fresh cells where it must be or is well worth it.
@@ -154,7 +165,8 @@ class Admission:
     def _vacate(self, sequence: Sequence) -> None:
         assert sequence.slot is not None
         self.running.remove(sequence)
-        self.slots.retire(sequence.slot)
+        request = sequence.request
+        self.slots.retire(sequence.slot, yields=request.background and request.max_tokens > 0)
         sequence.slot, sequence.draft, sequence.loading, sequence.restoring = None, None, False, ()
 
     def _pass_over(self, sequence: Sequence, source: Slot, now: float) -> None:

@@ -10,6 +10,9 @@ from attrs import define, field
 
 from reame.core.compaction import Segment, moves, segments
 
+YIELDING = 1 << 60
+"""Older than whatever was used: what is left of work that yields to others."""
+
 
 @define(eq=False)
 class Slot:
@@ -107,11 +110,14 @@ class Slots:
         self._pin(slot.cells)
         self.touch(slot)
 
-    def retire(self, slot: Slot) -> None:
-        """A running slot becomes a resident (or empty, when it holds nothing)."""
+    def retire(self, slot: Slot, *, yields: bool = False) -> None:
+        """A running slot becomes a resident (or empty, when it holds nothing). One that `yields` is evicted before all
+        that do not."""
         slot.running = False
         self._unpin(slot.cells)
         self.touch(slot)
+        if yields:
+            slot.last_used -= YIELDING
 
     def share(self, src: Slot, dst: Slot, length: int) -> None:
         """Let the running, still empty `dst` hold the first `length` cells of `src` too."""

@@ -118,3 +118,30 @@ def test_a_keys_background_work_takes_no_turn_from_its_other_requests() -> None:
     queue.add(Sequence.new(request("a0", "a", key="ann"), 0.0))
     urgent = [sequence.request.id for sequence in queue if not sequence.request.background]
     assert urgent == ["b0", "a0", "b1"]
+
+
+def record(name: str, prompt: str, max_tokens: int) -> Request:
+    return evolve(request(name, prompt, max_tokens), background=True)
+
+
+def test_a_record_leaves_nothing_behind_that_a_later_one_has() -> None:
+    """Three records, two slots: the instruction is computed once, and in the end only the last one has cells."""
+    loop = scheduler(num_seqs=4, max_running=2, max_rows=16)
+    for name in "xyz":
+        loop.add(record(name, f"abcdefghijk{name}", 2), 0.0)
+    computed = 0
+    while loop.sequences():
+        computed += sum(rows(play(loop)).values())
+    assert computed == len("abcdefghijk") + 3 + 3  # a last token of each prompt, and one that was drawn
+    kept = [tokens for tokens in held(loop.admission) if tokens]
+    assert len(kept) == 1
+
+
+def test_what_a_person_left_behind_stays_during_a_batch() -> None:
+    loop = scheduler(num_seqs=4, max_running=2)
+    resident(loop.admission.slots, [9, 9, 9])
+    for number in range(6):
+        loop.add(record(f"r{number}", f"tell{'abcdef'[number]}", 3), 0.0)
+    while loop.sequences():
+        play(loop)
+    assert [9, 9, 9] in held(loop.admission)
