@@ -75,13 +75,14 @@ class Chunks:
         self._offsets: dict[int, CompletionLogprobs] = {}
         self._request_id = head.id
         self._calls: defaultdict[int, CallReader] = defaultdict(CallReader)
-        self._tally = Tally(wanted.call.n)
+        self._tally = Tally(wanted.call.n, tells_fields=wanted.call.tells_fields)
         self._num_finished = 0
 
     def take(self, index: int, event: Event) -> bytes:
         """The lines for one event, b"" when it says nothing. Raises the RequestError of a sequence that failed."""
         opening = "" if index in self._starts else self._open(index)
         if isinstance(event, Delta):
+            self._tally.hear(index, event)
             return (opening + self._delta(index, event)).encode()
         if event.error is not None:
             raise event.error

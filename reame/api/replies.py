@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
@@ -11,8 +13,11 @@ from reame.api.logprobs import CompletionLogprobs, aligned, chat_logprobs
 from reame.api.tools import message_of
 from reame.core.draft import DraftCount
 from reame.core.events import Delta, Finish
+from reame.core.field_confidence import field_confidence
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from reame.api.schema import Wanted
     from reame.core.events import Event, Timings, TokenLogprob, Usage
 
@@ -45,12 +50,21 @@ class Tally:
     """
 
     n: int
+    tells_fields: bool = False
     completion_tokens: int = 0
     least_cached: dict[int, Usage] = field(factory=dict)
     timings: list[Timings] = field(factory=list)
     num_stored: int = 0
     elections: dict[int, dict[str, Any]] = field(factory=dict)
     drafts: DraftCount = field(factory=DraftCount)
+    tokens: defaultdict[int, list[TokenLogprob]] = field(factory=partial(defaultdict, list))
+    confidence: dict[int, dict[str, float]] = field(factory=dict)
+    labels: dict[int, list[dict[str, Any]]] = field(factory=dict)
+
+    def hear(self, index: int, delta: Delta) -> None:
+        """What a sequence says before its end."""
+        if self.tells_fields:
+            self.tokens[index].extend(delta.logprobs)
 
     def add(self, index: int, finish: Finish) -> None:
         self.completion_tokens += finish.usage.completion_tokens
@@ -60,6 +74,10 @@ class Tally:
         self.num_stored += finish.stored
         if finish.verdict is not None:
             self.elections[index] = conclave_object(finish.verdict, stored=finish.stored)
+        if self.tells_fields:
+            self.confidence[index] = field_confidence(self.tokens.pop(index, ()))
+        if finish.labels:
+            self.labels[prompt] = [{"label": each.label, "probability": each.probability} for each in finish.labels]
         self.drafts.add(finish.drafts.proposed, finish.drafts.accepted, finish.drafts.seconds)
 
     def usage(self, prompt_tokens: int) -> dict[str, Any]:
@@ -84,15 +102,16 @@ class Tally:
             "accepted_tokens": self.drafts.accepted,
             "draft_saved_ms": round(1e3 * self.drafts.seconds, 1),
             **stages,
-            **self._conclave(),
+            **_told("conclave", self.elections, len(self.least_cached)),
+            **_told("labels", self.labels, len(self.least_cached)),
+            **_told("confidence", self.confidence, len(self.timings)),
         }
 
-    def _conclave(self) -> dict[str, Any]:
-        """One election, or a list where there are several prompts."""
-        if not self.elections:
-            return {}
-        told = [self.elections[index] for index in sorted(self.elections)]
-        return {"conclave": told[0] if len(self.least_cached) == 1 else told}
+
+def _told(name: str, found: Mapping[int, Any], number: int) -> dict[str, Any]:
+    """What there is one of, or a list where there are `number` prompts or choices; nothing where there is none."""
+    told = [found[index] for index in sorted(found)]
+    return {name: told[0] if number == 1 else told} if told else {}
 
 
 _STAGES = ("queued_ms", "prefill_ms", "decode_ms", "saved_ms")
@@ -113,12 +132,13 @@ class Reply:
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
         self._choices: dict[int, _Choice] = {}
-        self._tally = Tally(wanted.call.n)
+        self._tally = Tally(wanted.call.n, tells_fields=wanted.call.tells_fields)
 
     def take(self, index: int, event: Event) -> None:
         """Raises the RequestError of a sequence that failed."""
         choice = self._choices.setdefault(index, _Choice())
         if isinstance(event, Delta):
+            self._tally.hear(index, event)
             choice.texts.append(event.text)
             choice.prompt += event.prompt_logprobs
             choice.logprobs.extend(event.logprobs)

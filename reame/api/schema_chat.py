@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from reame.api import schema
 from reame.api.schema import Limits, Wanted
 from reame.api.schema_conclave import read_conclave
-from reame.api.schema_format import read_format
+from reame.api.schema_format import read_confidence, read_format
 from reame.api.schema_messages import read_messages
 from reame.api.schema_tools import read_tools
 from reame.core.request import Call, Chat
@@ -31,6 +31,7 @@ def read_chat(raw: bytes, limits: Limits) -> Wanted:
     tools, form = read_tools(fields), read_format(fields)
     if tools.shown and form.constraint:
         raise fields.fault(form.field, "and tools cannot be combined: send one of them.")
+    logprobs = _read_logprobs(fields)
     stream, include_usage = schema.read_stream(fields)
     return Wanted(
         call=Call(
@@ -42,7 +43,8 @@ def read_chat(raw: bytes, limits: Limits) -> Wanted:
             stop=schema.read_stop(fields),
             answers=schema.read_answers(fields),
             background=schema.read_background(fields),
-            logprobs=_read_logprobs(fields),
+            logprobs=logprobs,
+            confidence=read_confidence(fields, form, logprobs=logprobs),
             constraint=tools.constraint or form.constraint,
             constraint_field="tools" if tools.constraint else form.field,
         ),

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from reame.api.schema_fields import kind
-from reame.core.constraint import Constraint
+from reame.core.constraint import OF_JSON, Constraint
+from reame.core.labels import MOST_RATED, labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +57,21 @@ def schema_constraint(schema: Any) -> Constraint:
 def choice_constraint(labels: list[str]) -> Constraint:
     """Of labels, of which the answer is one."""
     return Constraint("choice", _canonical(list(dict.fromkeys(labels))))
+
+
+def read_confidence(fields: Fields, form: Format, *, logprobs: int | None) -> bool:
+    """Whether the probabilities of the labels, or of the fields of the JSON, are wanted: `{"reame": {"confidence":
+    true}}`; when it is not said, with `logprobs`. Raises RequestError (400)."""
+    own = fields.record("reame")
+    can_tell = form.constraint is not None and form.constraint.kind in ("choice", *OF_JSON)
+    if own is None or own.get("confidence") is None:
+        return can_tell and logprobs is not None
+    wanted = own.flag("confidence")
+    if wanted and not can_tell:
+        raise own.fault("confidence", "needs an answer that is JSON (response_format) or a label (reame.choice).")
+    if wanted and len(labels_of(form.constraint)) > MOST_RATED:
+        raise own.fault("confidence", f"can be told for {MOST_RATED} labels at most.")
+    return wanted
 
 
 def _asked(fields: Fields) -> Iterator[Format]:

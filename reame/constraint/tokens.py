@@ -24,7 +24,8 @@ class Vocabulary(Protocol):
 
 
 class Cutter:
-    """Text to tokens, without the space that SentencePiece vocabularies put in front of every text.
+    """Text to tokens that spell it byte for byte, whatever the vocabulary does to texts, such as the space that
+    SentencePiece puts in front of each.
 
     `pieces` are the texts of all tokens, b"" for control tokens.
     """
@@ -35,23 +36,23 @@ class Cutter:
 
     def __call__(self, text: str) -> list[int]:
         tokens = self._vocabulary.tokenize(text, add_special=False, parse_special=False)
-        if not tokens or text.startswith(" ") or not (first := self._pieces[tokens[0]]).startswith(b" "):
+        wanted, spelled = text.encode(), self._spelled(tokens)
+        if spelled == wanted:
             return tokens
-        return [*self._longest(first[1:]), *tokens[1:]]
+        if spelled == b" " + wanted:
+            return [*self._longest(self._pieces[tokens[0]][1:]), *tokens[1:]]
+        return self._longest(wanted)
 
     def exactly(self, text: str) -> list[int] | None:
-        """Tokens that spell the text, byte for byte, whatever the vocabulary does to texts; None: there are none."""
-        wanted = text.encode()
+        """None when there are no tokens that spell it."""
         tokens = self(text)
-        if self._spelled(tokens) != wanted:
-            tokens = self._longest(wanted)
-        return tokens if self._spelled(tokens) == wanted else None
+        return tokens if self._spelled(tokens) == text.encode() else None
 
     def _spelled(self, tokens: list[int]) -> bytes:
         return b"".join(self._pieces[token] for token in tokens)
 
     def _longest(self, text: bytes) -> list[int]:
-        """Always the longest token that fits; llguidance finds out when there is none."""
+        """Always the longest token that fits; what none begins with is left out, with all behind it."""
         tokens, start = [], 0
         while start < len(text):
             ends = range(min(len(text), start + self._most_bytes), start, -1)

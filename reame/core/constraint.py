@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Kind = Literal["json_object", "json_schema", "regex", "choice", "grammar", "tools"]
+OF_JSON: tuple[Kind, ...] = ("json_object", "json_schema")
+"""Those whose answers are one JSON value, written compactly."""
 
 
 @frozen

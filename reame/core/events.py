@@ -9,6 +9,7 @@ from attrs import Factory, frozen
 from reame.core.draft import DraftCount
 
 if TYPE_CHECKING:
+    from reame.core.labels import LabelChance
     from reame.core.vote import Progress, Verdict
     from reame.errors import RequestError
 
@@ -84,6 +85,8 @@ class Finish:
     """An old answer to the very same request, given again."""
     verdict: Verdict | None = None
     """How it was elected; the usage is then that of all candidates."""
+    labels: tuple[LabelChance, ...] = ()
+    """Where this was asked: the probability of every label after this prompt, the likeliest first."""
 
 
 Event = Delta | Finish

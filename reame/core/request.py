@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
+from reame.core.constraint import OF_JSON
 from reame.core.fim import Infill
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ class Call:
     """What the answer must be."""
     constraint_field: str = ""
     """Where in the client's request it stands, for errors."""
+    confidence: bool = False
+    """With a constraint: how probable each label is, or each field of the JSON."""
     conclave: Conclave | None = None
     """Several candidates answer each prompt and one is elected; `n` is 1 then."""
     prompt_logprobs: bool = False
@@ -90,6 +93,12 @@ class Call:
     """Whether a prompt may be taken back to where its last word begins; None: where a gap is filled in."""
     generation_s: float | None = None
     """So many seconds after its first token an answer ends, once it has a line."""
+
+    @property
+    def tells_fields(self) -> bool:
+        """How probable each field of the JSON is, is told: so tokens are rated, also for a client that does not see
+        that."""
+        return self.confidence and self.constraint is not None and self.constraint.kind in OF_JSON
 
     @property
     def width(self) -> int:
@@ -109,7 +118,7 @@ class Request:
     prompt is computed anew, for its logits, and `forced` is empty, as what is told of the prompt comes first.
     `healed`: the answer's first tokens spell this, which was taken back from the prompt and is not told.
     `generation_s`: see `Call`. `conclave`: the election whose outcome is meant, where a request names an old answer;
-    the loop computes single candidates.
+    the loop computes single candidates. So with `labels`: all their probabilities are meant too.
     """
 
     id: str
@@ -128,3 +137,4 @@ class Request:
     healed: bytes = b""
     generation_s: float | None = None
     conclave: Conclave | None = None
+    labels: bool = False

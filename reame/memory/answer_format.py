@@ -10,6 +10,7 @@ from attrs import asdict, frozen
 from xxhash import xxh3_128_digest
 
 from reame.core.events import Delta, TokenLogprob, Usage
+from reame.core.labels import LabelChance
 from reame.core.vote import Agreed, Group, Verdict
 from reame.memory.format import Damaged
 
@@ -29,6 +30,7 @@ class Answer:
     reason: FinishReason
     usage: Usage
     verdict: Verdict | None = None
+    labels: tuple[LabelChance, ...] = ()
 
 
 def pack(key: bytes, answer: Answer) -> bytes:
@@ -38,6 +40,7 @@ def pack(key: bytes, answer: Answer) -> bytes:
         "reason": answer.reason,
         "usage": asdict(answer.usage),
         "verdict": asdict(answer.verdict) if answer.verdict else None,
+        "labels": [[each.label, each.probability] for each in answer.labels],
     }
     packed = zstandard.ZstdCompressor().compress(json.dumps(plain, separators=(",", ":")).encode("ascii"))
     return xxh3_128_digest(key + packed) + packed
@@ -57,6 +60,7 @@ def unpack(key: bytes, body: bytes) -> Answer:
             reason=cast("FinishReason", plain["reason"]),
             usage=Usage(**plain["usage"]),
             verdict=_verdict(plain.get("verdict")),
+            labels=tuple(LabelChance(label, chance) for label, chance in plain.get("labels", ())),
         )
     except (zstandard.ZstdError, ValueError, KeyError, TypeError) as error:
         raise Damaged(f"not an answer: {error}") from None

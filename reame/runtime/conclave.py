@@ -182,6 +182,7 @@ class Deliberation(Replies):
             outcome = table.outcome()
         elected = table.elected(outcome)
         finish = table.finish(outcome, elected, ms=1e3 * (trio.current_time() - self._started))
+        finish = await self._with_labels(number, finish)
         if table.has_failures:
             self._keepers.pop(number, None)
         if not finish.error and (elected.text or elected.tokens):

@@ -18,11 +18,13 @@ import trio
 from attrs import frozen
 
 from reame.batch.width import fastest
+from reame.core.labels import labels_of
 from reame.core.request import Call, Prompt, Request
 from reame.errors import RequestError
 from reame.runtime.allowance import DailyTokens
 from reame.runtime.conclave import Deliberation
 from reame.runtime.decode import REPLY_EVENTS, Job
+from reame.runtime.labelling import Asking, Labelling, is_rated
 from reame.runtime.memory import Pin
 from reame.runtime.prompts import Prepared, ServedModel, check_length, check_tokens, num_characters, prepare, seeded
 from reame.runtime.replies import Replies
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from reame.config import Config
-    from reame.constraint.compiler import Grammar
+    from reame.constraint.compiler import Compiled
     from reame.core.events import Event
     from reame.runtime.decode import DecodeLoop
     from reame.runtime.embeddings import Embeddings
@@ -135,8 +137,9 @@ class Intake:
             self.tokens.check(key)
             model = self._ready_model()
             num_choices = self._take_room(call)
+            num_spare = self._take_spare(call)
         send, receive = trio.open_memory_channel(REPLY_EVENTS * num_choices)
-        replies = None
+        replies = labelling = None
         try:
             with self._counted():
                 prompts = [await self._prepare(model, prompt, call) for prompt in call.prompts]
@@ -145,9 +148,13 @@ class Intake:
                 made = self._replies(call, requests, receive, send)
                 await self._prepare_archive(namespace)
                 made.is_cut = any(prepared.is_cut for prepared in prompts)
+                made.labelling = labelling = self._labelling(model, call, grammar, requests, width=num_spare)
                 new = await self._recall(call, made)
                 on_disk = {prompt: await self._num_on_disk(prompt, namespace) for prompt in {r.prompt for _, r in new}}
                 self._hand_over([Job(r, index, made.reply(index, send), on_disk[r.prompt]) for index, r in new])
+                if labelling is not None and num_spare:
+                    for prompt in {index // call.width for index, _ in new}:
+                        labelling.want(prompt)
                 if not made.grows:
                     send.close()
                 replies = made
@@ -155,9 +162,11 @@ class Intake:
         finally:
             send.close()
             receive.close()
+            if labelling is not None:
+                labelling.close()
             if self._loop is not None:
                 self._loop.nudge()
-            self._num_open -= num_choices
+            self._num_open -= num_choices + num_spare
             if replies is not None:
                 replies.account(self._metrics, key)
                 self.tokens.spend(key, replies.num_tokens)
@@ -220,6 +229,27 @@ class Intake:
         self._num_open += number
         return number
 
+    def _take_spare(self, call: Call) -> int:
+        """Places for the forks of the labels, as far as nobody else has them; without any, one fork at a time is asked
+        when the answers are there."""
+        labels = len(labels_of(call.constraint)) * len(call.prompts) if call.confidence else 0
+        room = self._capacity // 2 if call.background else self._capacity
+        number = max(0, min(labels, self._config.engine.slots, room - self._num_open))
+        self._num_open += number
+        return number
+
+    def _labelling(
+        self, model: ServedModel, call: Call, grammar: Compiled | None, requests: list[Request], *, width: int
+    ) -> Labelling | None:
+        """None: it is not wanted, or there are no labels, or too many. Raises RequestError (400) when they are too long
+        for the context."""
+        if grammar is None or grammar.labels is None or not requests[0].labels:
+            return None
+        asking = Asking(
+            tree=grammar.labels, ends=model.info.eog_tokens, context=model.context, width=max(1, width)
+        )  # fmt: skip
+        return Labelling(asking, requests[:: call.width], self._hand_over)
+
     def _replies(
         self,
         call: Call,
@@ -273,7 +303,7 @@ class Intake:
         await trio.lowlevel.checkpoint_if_cancelled()  # the client may have left meanwhile
         return prepared
 
-    async def _compile(self, model: ServedModel, call: Call) -> Grammar | None:
+    async def _compile(self, model: ServedModel, call: Call) -> Compiled | None:
         """What the call's answers must be, or None. Raises RequestError (400) for what cannot be held to."""
         if call.constraint is None or call.warm:
             return None
@@ -303,7 +333,7 @@ class Intake:
         return await self._memory.num_on_disk(prompt, namespace) if size and len(prompt) - live > size else 0
 
     def _requests(
-        self, model: ServedModel, call: Call, prompts: list[Prepared], grammar: Grammar | None, *, key: str,
+        self, model: ServedModel, call: Call, prompts: list[Prepared], grammar: Compiled | None, *, key: str,
         namespace: str,
     ) -> list[Request]:
         name = secrets.token_hex(12)
@@ -313,6 +343,8 @@ class Intake:
         if not call.background:
             timeout = min(timeout, self._config.scheduler.request_timeout_s)
         forced = grammar.matcher().forced() if grammar and not call.prompt_logprobs else ()
+        rates_labels = call.confidence and bool(limit) and is_rated(grammar)
+        rates_fields = call.tells_fields and call.logprobs is None
         requests: list[Request] = []
         for number, prepared in enumerate(prompts):
             prompt = prepared.tokens
@@ -329,7 +361,8 @@ class Intake:
                         forced=forced[: max(0, most - 1)],
                         sampling=seeded(call.sampling, choice),
                         stop=call.stop,
-                        logprobs=call.logprobs,
+                        logprobs=0 if rates_fields else call.logprobs,
+                        labels=rates_labels,
                         key=key,
                         namespace=namespace,
                         background=call.warm or call.background,

@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 import trio
+from attrs import evolve
 
 from reame.core.events import Delta, Event, Finish, Timings, Usage
 from reame.errors import RequestError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from reame.core.request import Call, Request
     from reame.runtime.decode import Reply
+    from reame.runtime.labelling import Labelling
     from reame.runtime.metrics import Metrics
 
 LATE_S = 30.0
@@ -51,6 +53,10 @@ class Replies:
         self._patience_ends = max(request.deadline for request in requests) + LATE_S
         self._told: deque[tuple[int, Event]] = deque()
         """What comes before anything else from the channel."""
+        self._held: tuple[int, Finish] | None = None
+        """An end that waits for the labels' probabilities."""
+        self.labelling: Labelling | None = None
+        """When every label's probability is wanted."""
         self._finishes: dict[int, Finish] = {}
         self._num_deltas = 0
         self._keepers: dict[int, tuple[Callable[[Answer], None], list[Delta]]] = {}
@@ -84,7 +90,12 @@ class Replies:
         if len(self._finishes) == self.num_choices:
             raise StopAsyncIteration
         with trio.move_on_at(self._patience_ends):
+            if self._held is not None:
+                return await self._end_held()
             async for index, event in self._events:
+                if isinstance(event, Finish) and self.labelling is not None:
+                    self._held = index, event
+                    return await self._end_held()
                 return self._noted(index, event)
             return self._cut_off("the client read too slowly and was cut off", "slow_client")
         return self._cut_off("the engine hangs, and the request's time is up", "request_timeout")
@@ -93,10 +104,28 @@ class Replies:
         """The next event if it is there already; None does not mean the end."""
         if self._told:
             return self._told.popleft()
+        if self.labelling is not None:
+            return None
         try:
             return self._noted(*self._events.receive_nowait())
         except (trio.WouldBlock, trio.EndOfChannel):
             return None
+
+    async def _end_held(self) -> tuple[int, Event]:
+        assert self._held is not None
+        index, finish = self._held
+        told = await self._with_labels(index // self._n, finish)
+        self._held = None
+        return self._noted(index, told)
+
+    async def _with_labels(self, prompt: int, finish: Finish) -> Finish:
+        """The end of an answer to a prompt, with the labels' probabilities if they are wanted."""
+        if self.labelling is None or finish.error:
+            return finish
+        try:
+            return evolve(finish, labels=await self.labelling.of(prompt))
+        except RequestError as error:
+            return evolve(finish, reason=None, error=error)
 
     def _noted(self, index: int, event: Event) -> tuple[int, Event]:
         if isinstance(event, Finish):
@@ -112,7 +141,8 @@ class Replies:
         if isinstance(event, Delta):
             deltas.append(event)
         elif event.reason == "stop" or (event.reason == "length" and self._is_asked_length(event.usage)):
-            keep(Answer(deltas=tuple(deltas), reason=event.reason, usage=event.usage, verdict=event.verdict))
+            told = Answer(deltas=tuple(deltas), reason=event.reason, usage=event.usage, verdict=event.verdict)
+            keep(evolve(told, labels=event.labels))
 
     def _is_asked_length(self, usage: Usage) -> bool:
         """It ended where the client wanted, not where the server's limits cut it. What was taken back from the prompt
@@ -121,6 +151,7 @@ class Replies:
 
     def _cut_off(self, why: str, code: str) -> tuple[int, Event]:
         """Without a Finish: the decode loop let go of the channel, or does not come to end what takes too long."""
+        self._held = None
         index = next(i for i in range(self.num_choices) if i not in self._finishes)
         error = RequestError(why, status=408, code=code)
         usage = Usage(prompt_tokens=len(self._requests[index].prompt), cached_tokens=0, completion_tokens=0)
@@ -177,4 +208,4 @@ def told_again(answer: Answer) -> Iterator[Event]:
         cached_tokens=answer.usage.prompt_tokens,
         completion_tokens=answer.usage.completion_tokens,
     )
-    yield Finish(reason=answer.reason, usage=usage, stored=True, verdict=answer.verdict)
+    yield Finish(reason=answer.reason, usage=usage, stored=True, verdict=answer.verdict, labels=answer.labels)

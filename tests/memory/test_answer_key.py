@@ -23,6 +23,7 @@ OTHER: dict[str, Any] = {
     "logprobs": 1,
     "namespace": "bob",
     "conclave": Conclave(size=3),
+    "labels": True,
     "background": True,
     "constraint": Constraint("regex", "a"),
     "forced": (4,),

@@ -144,6 +144,9 @@ async def serving(
             up = start(config, nursery, thread or InlineThread(), memory or forgetful(), run_ahead, tell_time)
             yield up
             up.intake.close()
+            assert up.intake.model is not None
+            assert up.intake.model.constraints is not None
+            up.intake.model.constraints.close()
     if not up.scope.cancelled_caught:
         slots = up.loop.scheduler.admission.slots
         assert (up.loop.scheduler.sequences(), slots.num_pinned) == ([], 0)
