@@ -16,7 +16,6 @@ from reame.speculation.sources import LiveText
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reame.engine.base import Row
 
 GREEDY = Sampling(temperature=0)
 
