@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class GrammarMatcher:
     """Owns `inner`, at its start. What it gives depends on the consumed tokens only, not on what else was asked.
 
-    Every method raises RequestError when the answer has become too ambiguous to follow within llguidance's limits
-    (about 20 ms a token): that ends this request, and no other.
+    `mask`, `consume` and `forced` raise RequestError when the answer has become too ambiguous to follow within
+    llguidance's limits (about 20 ms a token): that ends this request, and no other.
     """
 
     def __init__(self, inner: LLMatcher, tokens: Tokens) -> None:
@@ -61,7 +61,9 @@ class GrammarMatcher:
         return self._run
 
     def guess(self) -> tuple[int, ...]:
-        forced = self.forced()
+        if self.is_over:
+            return ()
+        forced = self._run or tuple(self._inner.compute_ff_tokens())
         known = len(self._tokens.tokenizer.decode_bytes(list(forced)))
         certain = self._inner.compute_ff_bytes()[known:]
         return tuple(self._tokens.cut(certain.decode("utf-8", "ignore"))) if certain else ()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from reame.core.draft import Draft
     from reame.core.events import TokenLogprob
     from reame.core.sequence import Sequence
-    from reame.errors import EngineError
+    from reame.errors import EngineError, RequestError
 
 
 @frozen
@@ -132,7 +132,8 @@ class Output:
 
     The cells of the first `num_accepted` tokens are computed. It ends early at a token that ends a generation.
     `is_over`: the constraint lets nothing follow. `draft` is a proposal for the next step.
-    `rated` are tokens of the prompt with their probabilities, when these are wanted.
+    `rated` are tokens of the prompt with their probabilities, when these are wanted. With `error` nothing was drawn, as
+    the request's constraint cannot be held to any longer: it ends, and nobody else.
     """
 
     tokens: tuple[int, ...] = ()
@@ -141,6 +142,7 @@ class Output:
     is_over: bool = False
     draft: Draft | None = None
     rated: tuple[TokenLogprob, ...] = ()
+    error: RequestError | None = None
 
 
 @frozen

@@ -217,7 +217,9 @@ class Scheduler:
         if not sequence.request.max_tokens:
             self._events.append((sequence, Delta(num_computed=sequence.num_computed)))
         self._tell_rated(sequence, output.rated)
-        if part.samples:
+        if output.error:
+            self._finish(sequence, None, now, error=output.error)
+        elif part.samples:
             sequence.first_token = sequence.first_token or now
             self._emit(sequence, output, now)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from reame.core.batch import Output
 from reame.core.events import TokenLogprob, certain
+from reame.errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,9 +83,13 @@ class Drawing:
 
     def _sample(self, row: int, logprobs: list[TokenLogprob]) -> int:
         """The constraint's mask comes first: probabilities are those among what is allowed."""
+        mask = None
         if mask_of := self._healing or self.matcher:
-            self._engine.mask(row, mask_of.mask())
+            mask = mask_of.mask()
+            self._engine.mask(row, mask)
         token = self._engine.sample(row, self._sampler)
+        if self.matcher and mask is not None and not mask[token]:
+            raise RequestError("logit_bias forbids all that may come next under the constraint", param="logit_bias")
         if self._num_top is not None:
             piece = self._engine.vocabulary.piece
             logprob, rivals = self._engine.logprobs(row, token, self._num_top)
