@@ -1,0 +1,129 @@
+"""openai-python, synchronous, on asyncio and on Trio: tools, parsed answers, stream helpers, responses, embeddings.
+
+Strict: the client refuses what does not fit its types. Plain chats are in tests/e2e/test_openai_clients.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+import openai
+import pytest
+from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    from daemon_process import DaemonProcess
+
+pytestmark = pytest.mark.filterwarnings("ignore:Async generator '(openai|httpx2|httpcore2):ResourceWarning")
+"""The client leaves its own generators unfinished, and Trio remarks upon it."""
+QUESTION = "How do you feel today?"
+MESSAGES: list[Any] = [{"role": "user", "content": QUESTION}]
+ASKED: dict[str, Any] = {"model": "small", "messages": MESSAGES, "temperature": 0, "max_tokens": 40}
+RESPONSE: dict[str, Any] = {"model": "small", "input": QUESTION, "temperature": 0, "max_output_tokens": 12}
+
+
+class Note(BaseModel):
+    """A mood, written down."""
+
+    mood: Literal["good", "bad"]
+    sure: bool
+
+
+TOOLS: list[Any] = [openai.pydantic_function_tool(Note)]
+FORCED: dict[str, Any] = {"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "Note"}}}
+
+
+def key(daemon: DaemonProcess) -> dict[str, Any]:
+    return {"base_url": f"{daemon.url}/v1", "api_key": "none", "max_retries": 0, "_strict_response_validation": True}
+
+
+async def every_way(daemon: DaemonProcess) -> None:
+    """The asynchronous client, on whatever runs this coroutine."""
+    async with openai.AsyncOpenAI(**key(daemon)) as client:
+        chat = await client.chat.completions.parse(**ASKED, response_format=Note)
+        assert isinstance(chat.choices[0].message.parsed, Note)
+
+        called = await client.chat.completions.parse(**ASKED, **FORCED)
+        (call,) = called.choices[0].message.tool_calls or ()
+        assert called.choices[0].finish_reason == "tool_calls"
+        assert isinstance(call.function.parsed_arguments, Note)
+
+        async with client.chat.completions.stream(**ASKED, **FORCED) as stream:
+            kinds = [event.type async for event in stream]
+            final = await stream.get_final_completion()
+        assert "tool_calls.function.arguments.done" in kinds
+        assert (final.choices[0].message.tool_calls or ())[0].function.arguments == call.function.arguments
+
+        whole = await client.responses.create(**RESPONSE)
+        async with client.responses.stream(**RESPONSE) as told:
+            happened = [event async for event in told]
+        texts = [event.delta for event in happened if event.type == "response.output_text.delta"]
+        last = happened[-1]
+        assert last.type == "response.incomplete"
+        assert "".join(texts) == last.response.output_text == whole.output_text
+        assert last.response.usage is not None
+        assert last.response.usage.output_tokens == 12
+
+        parsed = await client.responses.parse(**RESPONSE | {"max_output_tokens": 40}, text_format=Note)
+        assert isinstance(parsed.output_parsed, Note)
+
+        plain = await client.embeddings.create(model="small-vectors", input="c", encoding_format="float")
+    # Its default is base64, which its own types do not allow for.
+    async with openai.AsyncOpenAI(**key(daemon) | {"_strict_response_validation": False}) as client:
+        vectors = await client.embeddings.create(model="small-vectors", input=["a b", "c"])
+        assert vectors.data[1].embedding == plain.data[0].embedding
+
+
+def test_on_asyncio(served: DaemonProcess) -> None:
+    asyncio.run(every_way(served))
+
+
+async def test_on_trio(served: DaemonProcess) -> None:
+    await every_way(served)
+
+
+def test_a_tool_is_used_and_answered(served: DaemonProcess) -> None:
+    with openai.OpenAI(**key(served)) as client:
+        called = client.chat.completions.create(**ASKED, **FORCED)
+        message = called.choices[0].message
+        (call,) = message.tool_calls or ()
+        history = [*MESSAGES, message.model_dump(exclude_none=True)]
+        history.append({"role": "tool", "tool_call_id": call.id, "content": "written down"})
+        answer = client.chat.completions.create(**ASKED | {"messages": history, "tools": TOOLS, "tool_choice": "none"})
+        assert answer.choices[0].message.content
+        assert answer.choices[0].message.tool_calls is None
+
+
+def test_the_pieces_of_a_streamed_call(served: DaemonProcess) -> None:
+    """Index, id, type and name in the first; the pieces of the arguments are one JSON value."""
+    with openai.OpenAI(**key(served)) as client:
+        chunks = list(client.chat.completions.create(**ASKED, **FORCED, stream=True))
+    pieces = [piece for chunk in chunks for choice in chunk.choices for piece in choice.delta.tool_calls or ()]
+    first = pieces[0]
+    assert (first.index, first.type, first.function and first.function.name) == (0, "function", "Note")
+    assert first.id
+    Note.model_validate(json.loads("".join((piece.function and piece.function.arguments) or "" for piece in pieces)))
+    assert [choice.finish_reason for chunk in chunks for choice in chunk.choices][-1] == "tool_calls"
+
+
+def test_a_conversation_goes_on_by_its_id(served: DaemonProcess) -> None:
+    """The follow-up is what the whole conversation would have given, and what was said before is not computed again."""
+    with openai.OpenAI(**key(served)) as client:
+        first = client.responses.create(**RESPONSE)
+        more: Any = RESPONSE | {"input": "And tomorrow?"}
+        second = client.responses.create(**more, previous_response_id=first.id)
+        items: list[Any] = [
+            {"role": "user", "content": QUESTION},
+            {"role": "assistant", "content": first.output_text},
+            {"role": "user", "content": "And tomorrow?"},
+        ]
+        whole = client.responses.create(**RESPONSE | {"input": items})
+        assert client.responses.retrieve(first.id) == first
+        with pytest.raises(openai.BadRequestError) as caught:
+            client.responses.create(**more, previous_response_id="resp_none")
+    assert second.output_text == whole.output_text
+    assert second.usage is not None
+    assert second.usage.input_tokens_details.cached_tokens > 10
+    assert caught.value.code == "previous_response_not_found"
