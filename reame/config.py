@@ -44,7 +44,9 @@ class EngineConfig:
     )
     prefill_threads: int = setting(0, Whole(0, 512), "Threads that read a prompt; 0 = the same as threads.")
     adapt_threads: bool = setting(
-        True, Flag(), "Try fewer threads while steps are erratic, and keep them if that is faster; more again later."
+        True,
+        Flag(),
+        "Try fewer threads while steps are erratic, keep them if faster (not with kv_type f16: it would change texts).",
     )
     context: int = setting(
         8192,

@@ -111,3 +111,19 @@ def test_a_block_s_file_is_smaller_than_its_keys_and_values(llama: LlamaEngine) 
     prefill(llama, tokens)
     block = Block(bytes(16), bytes(16), 0, tuple(tokens), llama.save(0, 0, 16))
     assert len(encode(block, fingerprint=bytes(16))) <= 16 * 30 * 2 * 192 * 34 // 32
+
+
+def test_the_number_of_threads_leaves_no_trace_in_the_logits(model_path: Path) -> None:
+    """Beyond 512 cells, where the sums of f16 cells are split among the threads, and those of the default are not."""
+    engine = LlamaEngine(model_path, LlamaOptions(num_cells=640, num_seqs=2, max_rows=540, threads=2))
+    prefill(engine, [100 + i % 300 for i in range(540)])
+    told = []
+    for threads in (2, 1, 2):
+        engine.set_threads(threads, threads)
+        for number in range(2):
+            engine.decode([Row(50 + number, 540 + number, 0, True)])
+            told.append(engine.logprobs(0, 7, 20))
+        engine.trim(0, 540)
+        engine.compact(())
+    assert told[:2] == told[2:4] == told[4:]
+    engine.close()

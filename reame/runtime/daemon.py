@@ -21,7 +21,7 @@ from reame.runtime.embeddings import Embeddings
 from reame.runtime.loading import load, put_together
 from reame.runtime.notify import Supervisor
 from reame.runtime.reload import has_terminal
-from reame.runtime.tuner import Tuner
+from reame.runtime.tuner import Tuner, may_adapt
 from reame.runtime.watchdog import watch
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Daemon:
             self._metrics,
             threads=loaded.options.threads,
             prefill_threads=loaded.options.prefill_threads,
-            adapts=self._config.engine.adapt_threads,
+            adapts=may_adapt(self._config.engine),
             speculates=self._config.speculation.enabled,
         )
 

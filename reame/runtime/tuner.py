@@ -24,6 +24,7 @@ from reame.speculation.verdict import Verdicts
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from reame.config import EngineConfig
     from reame.core.scheduler import Scheduler
     from reame.core.thread_choice import Change
     from reame.engine.thread import Caller
@@ -36,6 +37,12 @@ VERDICT_S = 60.0
 """Seconds between two looks at what drafts saved while there are steps: a changing workload must not fill the log."""
 
 log = logging.getLogger(__name__)
+
+
+def may_adapt(engine: EngineConfig) -> bool:
+    """Wanted, and without a trace in any text: with f16 cells llama.cpp divides the sums of attention among the threads
+    of a step of one row, so its logits depend on how many there are."""
+    return engine.adapt_threads and engine.kv_type != "f16"
 
 
 def cpu_pressure() -> float:

@@ -11,6 +11,7 @@ import trio
 from attrs import define, field
 from serving import PacedThread, call_of, config_of, prompt_of, serving, text_of
 
+from reame.config import EngineConfig
 from reame.core.admission import Limits
 from reame.core.draft import DraftCount
 from reame.core.scheduler import Scheduler
@@ -19,7 +20,7 @@ from reame.core.step_time import StepTime
 from reame.core.thread_choice import WINDOW
 from reame.engine.thread import InlineThread, decode_thread
 from reame.runtime.metrics import Metrics
-from reame.runtime.tuner import MOST_STEPS, PACE_S, VERDICT_S, Tuner, cpu_pressure
+from reame.runtime.tuner import MOST_STEPS, PACE_S, VERDICT_S, Tuner, cpu_pressure, may_adapt
 from reame.speculation.verdict import LEAST_DRAWN
 
 if TYPE_CHECKING:
@@ -116,6 +117,12 @@ async def test_the_config_may_want_them_as_they_are(autojump_clock: object) -> N
     async with running(tuner := machine.tuner(InlineThread(), adapts=False)):
         await feed(tuner, FIRST + ERRATIC * 3)
     assert (machine.set, machine.shown) == ([], (3, 4))
+
+
+def test_texts_never_depend_on_the_threads() -> None:
+    assert may_adapt(EngineConfig())
+    assert not may_adapt(EngineConfig(adapt_threads=False))
+    assert not may_adapt(EngineConfig(kv_type="f16"))
 
 
 async def test_while_others_wait_for_a_cpu_nothing_more_is_tried(autojump_clock: object) -> None:
