@@ -86,7 +86,7 @@ class Plan:
     def resume(self, journal: Journal, *, retry: bool) -> Counts:
         """Take in what was done before. Failed results that belong to no line any more are dropped, with `retry` all
         failed ones. Raises ConfigError for an output with answers to other requests."""
-        self._take_in(journal)
+        self.take_in(journal)
         stale = "FROM results WHERE id NOT IN (SELECT id FROM lines)"
         num_others, example = self._base.execute(f"SELECT count(*), min(custom) {stale} AND is_good").fetchone()
         if num_others:
@@ -122,7 +122,7 @@ class Plan:
 
     def in_order(self, journal: Journal) -> Iterator[tuple[int, int, int]]:
         """(number of the line, offset, length) of all results in the journal as it is now, in the input's order."""
-        self._take_in(journal)
+        self.take_in(journal)
         return self._base.execute("SELECT number, r.at, r.size FROM lines JOIN results r USING (id) ORDER BY number")
 
     def sort(self, journal: Journal) -> None:
@@ -131,7 +131,8 @@ class Plan:
         if any(later < earlier for earlier, later in pairwise(starts)):
             journal.rewrite((start, size) for _, start, size in self.in_order(journal))
 
-    def _take_in(self, journal: Journal) -> None:
+    def take_in(self, journal: Journal) -> None:
+        """What has a result in the journal by now is done."""
         self._base.execute("BEGIN")
         rows = ((r.id, start, size, r.custom_id, r.is_good) for start, size, r in journal.results())
         self._base.executemany("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?)", rows)

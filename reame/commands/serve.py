@@ -48,7 +48,7 @@ async def serve_config(config: Config, *, read: Callable[[], Config] | None = No
     from reame.catalog import resolve
     from reame.config_keys import load_api_keys
     from reame.runtime import logs
-    from reame.runtime.batches import with_batches
+    from reame.runtime.batch_front import with_batches
     from reame.runtime.daemon import Daemon
     from reame.runtime.intake import Intake
     from reame.runtime.metrics import Metrics

@@ -19,23 +19,22 @@ from attrs import define, field
 
 from reame.batch import order
 from reame.batch.account import Account
+from reame.batch.handing_out import expire, hand_out
 from reame.batch.journal import Journal
 from reame.batch.plan import Plan
-from reame.batch.result import read_result, refusal, result_line
 from reame.batch.shelf import new_id
 from reame.errors import ReameError, RequestError
 from reame.runtime.batch_run import BatchRun
 from reame.runtime.model import cache_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from reame.batch.line import Record
     from reame.batch.result import Outcome
     from reame.batch.shelf import Shelf, Told
     from reame.config import Config
     from reame.runtime.batch_run import Solver
-    from reame.runtime.daemon import Front
 
 T = TypeVar("T")
 CLEAN_S = 3600.0
@@ -232,59 +231,11 @@ class Batches:
         names = {"output_file_id": new_id("file"), "error_file_id": new_id("file")}
         running.told = told | {name: told[name] or new for name, new in names.items()}
         await self.on_disk(self.shelf.save_batch, key, running.told)
-        made = await self.on_disk(self._split, key, running.told, plan, journal, running.end == "expired")
+        if running.end == "expired":
+            await self.on_disk(expire, plan, journal)
+        made = await self.on_disk(hand_out, self.shelf, key, running.told, plan, journal)
         running.told = order.moved(running.told, running.end, time.time(), **made)
 
-    def _split(self, key: str, told: Told, plan: Plan, journal: Journal, is_expired: bool) -> dict[str, str | None]:
-        """The files' names; None for one that would be empty."""
-        if is_expired:
-            outcome = refusal(RequestError("the batch was not done in time", status=408, code="batch_expired"))
-            for group in plan.groups():
-                journal.append(b"".join(result_line(each.id, each.custom_id, outcome) for each in group))
-        made: dict[str, str | None] = {}
-        for name, wants_good in (("output_file_id", True), ("error_file_id", False)):
-            data = self.shelf.data_path(key, told[name])
-            made[name] = told[name] if _write_lines(data, plan, journal, wants_good=wants_good) else None
-            if made[name] is None:
-                data.unlink()
-            else:
-                kind = name.removesuffix("_file_id")
-                self.shelf.add(data, filename=f"{told['id']}_{kind}.jsonl", purpose="batch_output")
-        return made
-
-
-def with_batches(front: Front, batches: Batches) -> Front:
-    """The front with its batches: as long as it serves they are worked on, and when it stops so do they, at once."""
-
-    async def both(
-        *, shutdown_trigger: Callable[[], Awaitable[None]], task_status: trio.TaskStatus[list[str]]
-    ) -> None:
-        async with trio.open_nursery() as nursery:
-
-            async def until_shutdown() -> None:
-                async with trio.open_nursery() as working:
-                    working.start_soon(batches.run)
-                    await shutdown_trigger()
-                    working.cancel_scope.cancel()
-
-            nursery.start_soon(until_shutdown)
-            await front(shutdown_trigger=shutdown_trigger, task_status=task_status)
-            nursery.cancel_scope.cancel()
-
-    return both
-
-
-def _write_lines(path: Path, plan: Plan, journal: Journal, *, wants_good: bool) -> int:
-    """How many lines there are."""
-    number = 0
-    with path.open("wb") as file:
-        for _, start, size in plan.in_order(journal):
-            line = journal.read(start, size)
-            result = read_result(line)
-            if result is not None and result.is_good == wants_good:
-                file.write(line)
-                number += 1
-    return number
 
 
 def _first(errors: BaseExceptionGroup) -> BaseException:
