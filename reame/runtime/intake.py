@@ -1,33 +1,29 @@
-"""The way in: is there room, is the model ready, what tokens is this; then the decode loop has it.
+"""The way in: is the model ready, is there room, what is remembered of it; then the decode loop has it.
 
-Owner of the daemon's status and of the count of open sequences. Bound: `engine.slots + scheduler.queue` sequences; the
-next one gets 429 at once. Prompts to be warmed and background work are let in only while less than half of that is
-taken.
+Owner of the daemon's status. `room` counts, `preparing` makes tokens and grammars, `requests` makes requests of them.
 """
 
 from __future__ import annotations
 
-import logging
-import secrets
 import time
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import trio
-from attrs import frozen
 
 from reame.batch.width import fastest
-from reame.core.labels import labels_of
-from reame.core.request import Call, Prompt, Request
 from reame.errors import RequestError
 from reame.runtime.allowance import DailyTokens
 from reame.runtime.conclave import Deliberation
 from reame.runtime.decode import REPLY_EVENTS, Job
-from reame.runtime.labelling import Asking, Labelling, is_rated
+from reame.runtime.health import Health, Status
+from reame.runtime.labelling import Asking, Labelling
 from reame.runtime.memory import Pin
-from reame.runtime.prompts import Prepared, ServedModel, check_length, check_tokens, num_characters, prepare, seeded
+from reame.runtime.preparing import Preparing
 from reame.runtime.replies import Replies
+from reame.runtime.requests import requests_of
+from reame.runtime.room import Room, full
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -35,31 +31,12 @@ if TYPE_CHECKING:
     from reame.config import Config
     from reame.constraint.compiler import Compiled
     from reame.core.events import Event
+    from reame.core.request import Call, Request
     from reame.runtime.decode import DecodeLoop
     from reame.runtime.embeddings import Embeddings
     from reame.runtime.memory import Memory
     from reame.runtime.metrics import Metrics
-
-Status = Literal["loading", "ready", "stalled", "draining", "failed"]
-
-INLINE_CHARACTERS = 4096
-"""A longer text is tokenised in an I/O thread: the event loop may not stand still for more than a millisecond."""
-
-log = logging.getLogger(__name__)
-
-
-@frozen(kw_only=True)
-class Health:
-    """A glance at the daemon; `oldest_wait_s` is how long the first in the queue has waited, `slots_background`
-    see `Intake.background_width`."""
-
-    status: Status
-    detail: str
-    slots_total: int
-    slots_busy: int
-    slots_background: int
-    queue_depth: int
-    oldest_wait_s: float
+    from reame.runtime.prompts import ServedModel
 
 
 class Intake:
@@ -75,13 +52,11 @@ class Intake:
         self._metrics = metrics
         self._loop: DecodeLoop | None = None
         self._memory: Memory | None = None
-        self._capacity = config.engine.slots + config.scheduler.queue
-        self._num_open = 0
+        self._room = Room(config)
+        self._preparing = Preparing()
         self.tokens = DailyTokens()
         self.embeddings: Embeddings | None = None
-        self._send, self.jobs = trio.open_memory_channel[Job](self._capacity)
-        self._io = trio.CapacityLimiter(2)
-        self._compiling = trio.CapacityLimiter(1)
+        self._send, self.jobs = trio.open_memory_channel[Job](self._room.capacity)
         self._ready = trio.Event()
 
     def opened(self, model: ServedModel, loop: DecodeLoop, memory: Memory) -> None:
@@ -136,17 +111,18 @@ class Intake:
         with self._counted():
             self.tokens.check(key)
             model = self._ready_model()
-            num_choices = self._take_room(call)
-            num_spare = self._take_spare(call)
+            num_choices = self._room.take(call)
+            num_spare = self._room.take_spare(call)
         send, receive = trio.open_memory_channel(REPLY_EVENTS * num_choices)
         replies = labelling = None
         try:
             with self._counted():
-                prompts = [await self._prepare(model, prompt, call) for prompt in call.prompts]
-                grammar = await self._compile(model, call)  # held to the end: the decode thread wants it at once
-                requests = self._requests(model, call, prompts, grammar, key=key, namespace=namespace)
+                prompts = [await self._preparing.prompt(model, prompt, call) for prompt in call.prompts]
+                grammar = await self._preparing.grammar(model, call)  # held: the decode thread wants it at once
+                requests = requests_of(self._config, model, call, prompts, grammar, key=key, namespace=namespace)
                 made = self._replies(call, requests, receive, send)
-                await self._prepare_archive(namespace)
+                if self._memory is not None:
+                    await self._memory.prepare_archive(namespace)
                 made.is_cut = any(prepared.is_cut for prepared in prompts)
                 made.labelling = labelling = self._labelling(model, call, grammar, requests, width=num_spare)
                 new = await self._recall(call, made)
@@ -166,7 +142,7 @@ class Intake:
                 labelling.close()
             if self._loop is not None:
                 self._loop.nudge()
-            self._num_open -= num_choices + num_spare
+            self._room.give_back(num_choices + num_spare)
             if replies is not None:
                 replies.account(self._metrics, key)
                 self.tokens.spend(key, replies.num_tokens)
@@ -212,32 +188,6 @@ class Intake:
             )
         return self.model
 
-    def _take_room(self, call: Call) -> int:
-        """The places taken. What gives way fills half of them at most, so that it never turns others away."""
-        number = len(call.prompts) * call.width
-        gives_way = call.warm or call.background
-        room = max(1, self._capacity // 2) if gives_way else self._capacity
-        if number > room:
-            half = "half of " if gives_way else ""
-            raise RequestError(
-                f"{number} {'prompts' if call.warm else 'choices'} in one request; this server takes {room} ({half}"
-                "engine.slots + scheduler.queue) at once",
-                param="prompt" if call.warm else "best_of" if call.conclave else "n",
-            )
-        if self._num_open + number > room:
-            raise self._full()
-        self._num_open += number
-        return number
-
-    def _take_spare(self, call: Call) -> int:
-        """Places for the forks of the labels, as far as nobody else has them; without any, one fork at a time is asked
-        when the answers are there."""
-        labels = len(labels_of(call.constraint)) * len(call.prompts) if call.confidence else 0
-        room = self._capacity // 2 if call.background else self._capacity
-        number = max(0, min(labels, self._config.engine.slots, room - self._num_open))
-        self._num_open += number
-        return number
-
     def _labelling(
         self, model: ServedModel, call: Call, grammar: Compiled | None, requests: list[Request], *, width: int
     ) -> Labelling | None:
@@ -245,9 +195,7 @@ class Intake:
         for the context."""
         if grammar is None or grammar.labels is None or not requests[0].labels:
             return None
-        asking = Asking(
-            tree=grammar.labels, ends=model.info.eog_tokens, context=model.context, width=max(1, width)
-        )  # fmt: skip
+        asking = Asking(tree=grammar.labels, ends=model.info.eog_tokens, context=model.context, width=max(1, width))
         return Labelling(asking, requests[:: call.width], self._hand_over)
 
     def _replies(
@@ -290,39 +238,7 @@ class Intake:
             for job in jobs:
                 self._send.send_nowait(job)
         except trio.WouldBlock:
-            raise self._full() from None
-
-    def _full(self) -> RequestError:
-        return RequestError("the queue is full; try again in a moment", status=429, code="queue_full", retry_after=2)
-
-    async def _prepare(self, model: ServedModel, prompt: Prompt, call: Call) -> Prepared:
-        function = partial(prepare, model, prompt, call)
-        if num_characters(prompt) <= INLINE_CHARACTERS:
-            return function()
-        prepared = await trio.to_thread.run_sync(function, limiter=self._io)
-        await trio.lowlevel.checkpoint_if_cancelled()  # the client may have left meanwhile
-        return prepared
-
-    async def _compile(self, model: ServedModel, call: Call) -> Compiled | None:
-        """What the call's answers must be, or None. Raises RequestError (400) for what cannot be held to."""
-        if call.constraint is None or call.warm:
-            return None
-        assert model.constraints is not None
-        grammar = model.constraints.known(call.constraint)
-        if grammar is not None:
-            return grammar
-        try:
-            compiled = partial(model.constraints.compile, call.constraint)
-            grammar = await trio.to_thread.run_sync(compiled, limiter=self._compiling)
-        except RequestError as error:
-            error.param = call.constraint_field + (error.param or "")
-            raise
-        await trio.lowlevel.checkpoint_if_cancelled()
-        return grammar
-
-    async def _prepare_archive(self, namespace: str) -> None:
-        if self._memory is not None:
-            await self._memory.prepare_archive(namespace)
+            raise full() from None
 
     async def _num_on_disk(self, prompt: tuple[int, ...], namespace: str) -> int:
         """Asked only for what no live cells have."""
@@ -331,45 +247,3 @@ class Intake:
         size = self._memory.block_tokens
         live = self._loop.scheduler.num_live(prompt, namespace) if size else 0
         return await self._memory.num_on_disk(prompt, namespace) if size and len(prompt) - live > size else 0
-
-    def _requests(
-        self, model: ServedModel, call: Call, prompts: list[Prepared], grammar: Compiled | None, *, key: str,
-        namespace: str,
-    ) -> list[Request]:
-        name = secrets.token_hex(12)
-        default = self._config.sampling.max_tokens or model.context
-        limit = 0 if call.warm else default if call.max_tokens is None else call.max_tokens
-        timeout = call.timeout or float("inf")
-        if not call.background:
-            timeout = min(timeout, self._config.scheduler.request_timeout_s)
-        forced = grammar.matcher().forced() if grammar and not call.prompt_logprobs else ()
-        rates_labels = call.confidence and bool(limit) and is_rated(grammar)
-        rates_fields = call.tells_fields and call.logprobs is None
-        requests: list[Request] = []
-        for number, prepared in enumerate(prompts):
-            prompt = prepared.tokens
-            check_length(prompt, model.context, call.prompts[number])
-            check_tokens(prompt, model.info.vocab_size)
-            most = min(limit + prepared.num_healed if limit else 0, model.context - len(prompt))
-            for choice in range(call.width):
-                requests.append(
-                    Request(
-                        id=f"{name}-{len(requests)}",
-                        prompt=prompt,
-                        max_tokens=most,
-                        constraint=call.constraint if most else None,
-                        forced=forced[: max(0, most - 1)],
-                        sampling=seeded(call.sampling, choice),
-                        stop=call.stop,
-                        logprobs=0 if rates_fields else call.logprobs,
-                        labels=rates_labels,
-                        key=key,
-                        namespace=namespace,
-                        background=call.warm or call.background,
-                        prompt_logprobs=call.prompt_logprobs,
-                        healed=prepared.healed if limit else b"",
-                        generation_s=call.generation_s,
-                        deadline=trio.current_time() + timeout,
-                    )
-                )
-        return requests

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import trio
 
 if TYPE_CHECKING:
-    from reame.runtime.intake import Health, Intake
+    from reame.runtime.health import Health
+    from reame.runtime.intake import Intake
     from reame.runtime.notify import Supervisor
 
 TICK_S = 2.0

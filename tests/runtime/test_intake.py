@@ -14,8 +14,9 @@ from reame.core.request import Call, Chat, Sampling
 from reame.engine.base import ModelInfo
 from reame.engine.fake import FakeVocabulary
 from reame.errors import RequestError
-from reame.runtime.intake import INLINE_CHARACTERS, Intake
+from reame.runtime.intake import Intake
 from reame.runtime.metrics import Metrics
+from reame.runtime.preparing import INLINE_CHARACTERS
 from reame.runtime.prompts import ServedModel, seeded, tokenise
 
 

@@ -1,0 +1,59 @@
+"""Is there room: how many sequences are open, and how many there may be.
+
+Bound: `engine.slots + scheduler.queue` sequences; the next one gets 429 at once. Prompts to be warmed and background
+work are let in only while less than half of that is taken.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reame.core.labels import labels_of
+from reame.errors import RequestError
+
+if TYPE_CHECKING:
+    from reame.config import Config
+    from reame.core.request import Call
+
+
+class Room:
+    """Owner of the count of open sequences. What was taken is to be given back."""
+
+    def __init__(self, config: Config) -> None:
+        self.capacity = config.engine.slots + config.scheduler.queue
+        self._slots = config.engine.slots
+        self._num_open = 0
+
+    def take(self, call: Call) -> int:
+        """The places taken. What gives way fills half of them at most, so that it never turns others away. Raises
+        RequestError: 429 when it is full, 400 when the call would never fit."""
+        number = len(call.prompts) * call.width
+        gives_way = call.warm or call.background
+        room = max(1, self.capacity // 2) if gives_way else self.capacity
+        if number > room:
+            half = "half of " if gives_way else ""
+            raise RequestError(
+                f"{number} {'prompts' if call.warm else 'choices'} in one request; this server takes {room} ({half}"
+                "engine.slots + scheduler.queue) at once",
+                param="prompt" if call.warm else "best_of" if call.conclave else "n",
+            )
+        if self._num_open + number > room:
+            raise full()
+        self._num_open += number
+        return number
+
+    def take_spare(self, call: Call) -> int:
+        """Places for the forks of the labels, as far as nobody else has them; without any, one fork at a time is asked
+        when the answers are there."""
+        labels = len(labels_of(call.constraint)) * len(call.prompts) if call.confidence else 0
+        room = self.capacity // 2 if call.background else self.capacity
+        number = max(0, min(labels, self._slots, room - self._num_open))
+        self._num_open += number
+        return number
+
+    def give_back(self, number: int) -> None:
+        self._num_open -= number
+
+
+def full() -> RequestError:
+    return RequestError("the queue is full; try again in a moment", status=429, code="queue_full", retry_after=2)
