@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
+from reame.constraint.compiler import ConstraintCompiler
+from reame.constraint.tokens import tokens_of
 from reame.core.admission import Limits
+from reame.core.constraint import Constraint
 from reame.core.events import Delta, Finish
 from reame.core.request import Request, Sampling
 from reame.core.scheduler import Scheduler
@@ -34,6 +39,21 @@ TASKS = (
     "Write two sentences about {}.",
     "Write a table with two columns about {}.",
 )
+SCHEMA = Constraint(
+    "json_schema",
+    json.dumps(
+        {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "maxLength": 30},
+                "kind": {"enum": ["tool", "animal", "plant", "place"]},
+                "amount": {"type": "integer"},
+            },
+            "required": ["name", "kind", "amount"],
+            "additionalProperties": False,
+        }
+    ),
+)
 SOURCES = ("prompt", "live", "palimpsest", "forms")
 
 
@@ -48,7 +68,7 @@ class Told:
 
 
 def requests(engine: Engine, count: int, answer: int) -> list[Request]:
-    """In pairs: greedy, and seeded at 0.8."""
+    """In fours: greedy and seeded at 0.8, free and under a schema."""
     random = Random(11)
     made = []
     for number in range(count):
@@ -56,8 +76,16 @@ def requests(engine: Engine, count: int, answer: int) -> list[Request]:
         text = f"<|im_start|>user\n{task}<|im_end|>\n<|im_start|>assistant\n"
         prompt = tuple(engine.vocabulary.tokenize(text, add_special=True, parse_special=True))
         for sampling in (Sampling(temperature=0), Sampling(temperature=0.8, seed=number)):
-            name = f"r{len(made)}"
-            made.append(Request(id=name, prompt=prompt, max_tokens=answer, sampling=sampling, stop=("\n\n\n",)))
+            free = Request(
+                id=f"r{len(made)}", prompt=prompt, max_tokens=answer, sampling=sampling, stop=("\n\n\n",)
+            )
+            made += [free, evolve(free, id=f"r{len(made) + 1}", constraint=SCHEMA)]
+    return made
+
+
+def compiler(engine: Engine) -> ConstraintCompiler:
+    made = ConstraintCompiler(partial(tokens_of, engine.vocabulary, engine.info.vocab_size, engine.info.eog_tokens))
+    made.compile(SCHEMA)
     return made
 
 
@@ -89,7 +117,18 @@ class Matrix:
     def __init__(self, engine: Engine, archive: Archive) -> None:
         self._engine = engine
         self._archive = archive
+        self._constraints = compiler(engine)
         self.accepted: dict[str, int] = {}
+
+    def close(self) -> None:
+        self._constraints.close()
+        self._archive.close()
+
+    def _begun(self, request: Request) -> Request:
+        """With what its constraint forces generated before it runs."""
+        if request.constraint is None:
+            return request
+        return evolve(request, forced=self._constraints.matcher(request.constraint).forced()[: request.max_tokens - 1])
 
     def run(self, asked: Sequence[Request], names: Sequence[str], users: int, *, keep: bool = False) -> dict[str, Told]:
         """What each request is told. Steps seem to take the same time, so that every draft seems to pay."""
@@ -100,11 +139,11 @@ class Matrix:
             piece=engine.vocabulary.piece,
             eog_tokens=engine.info.eog_tokens,
         )
-        runner = StepRunner(engine, drafter(engine, self._archive, names))
+        runner = StepRunner(engine, drafter(engine, self._archive, names), self._constraints.matcher)
         told: dict[str, Told] = {}
         texts = {request.id: "" for request in asked}
         for request in asked:
-            scheduler.add(request, 0.0)
+            scheduler.add(self._begun(request) if names else request, 0.0)
         while (plan := scheduler.plan(0.0)) is not None:
             scheduler.commit(plan, evolve(runner.run(plan), seconds=0.01), 0.0)
             for sequence, event in scheduler.take_events():

@@ -1,5 +1,6 @@
-"""Drafts of every source, alone and together, for one user and for four, give the text of plain decoding. The long form
-is `tests/drill/drafts.py`."""
+"""Drafts of every source, alone and together, for one user and for four, free and under a schema, whose first tokens
+are forced before or after the prompt is computed: all give the text of plain decoding. The long form is
+`tests/drill/drafts.py`."""
 
 from __future__ import annotations
 
@@ -34,8 +35,10 @@ def engine(model_path: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture(scope="module")
-def matrix(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Matrix:
-    return Matrix(engine, open_archive(engine, tmp_path_factory.mktemp("archive")))
+def matrix(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matrix]:
+    made = Matrix(engine, open_archive(engine, tmp_path_factory.mktemp("archive")))
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")

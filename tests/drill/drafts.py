@@ -1,5 +1,5 @@
-"""Losslessness of drafts: many prompts, greedy and seeded, with no source of drafts, each of them, and all, for one user
-and for four: the same tokens, finish reasons and usage."""
+"""Losslessness of drafts: many prompts, greedy and seeded, free and under a schema, with no source of drafts, each of
+them, and all, for one user and for four: the same tokens, finish reasons and usage."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ def main() -> int:
                 faults += [f"{names} {users}: {told.get(name)} instead of {plain[name]}" for name in wrong]
     print("accepted tokens: " + ", ".join(f"{source} {count}" for source, count in matrix.accepted.items()))
     faults += [f"no draft of {name} came true" for name in SOURCES if not matrix.accepted.get(name)]
+    matrix.close()
     engine.close()
     return verdict(faults)
 
