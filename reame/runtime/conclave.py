@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from reame.core.events import Event, TokenLogprob
     from reame.core.request import Call, Request
-    from reame.runtime.decode import Reply
+    from reame.runtime.job import Reply
     from reame.runtime.metrics import Metrics
 
 MOST_INLINE = 4096

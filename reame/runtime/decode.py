@@ -1,7 +1,6 @@
 """The decode loop: alone owns the scheduler; takes jobs in, runs steps, sends events out.
 
-Bounds: the job channel holds what the intake lets in (slots + queue). A reply channel holds `REPLY_EVENTS` events for
-each sequence, about 200 bytes each; a reader that lets it fill is a slow client and loses its request.
+Bound: the job channel holds what the intake lets in (slots + queue).
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import logging
 from collections import deque
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import trio
 from attrs import frozen
@@ -30,35 +29,11 @@ if TYPE_CHECKING:
     from reame.engine.step import StepRunner
     from reame.engine.thread import Caller
     from reame.errors import RequestError
+    from reame.runtime.job import Job
     from reame.runtime.memory import Memory
     from reame.runtime.metrics import Metrics
 
-REPLY_EVENTS = 1024
-
 log = logging.getLogger(__name__)
-
-
-class Reply(Protocol):
-    """Where a job's events go: a memory channel's sender, or what does for one."""
-
-    def send_nowait(self, value: tuple[int, Event], /) -> None: ...
-
-    def statistics(self) -> trio.MemoryChannelStatistics: ...
-
-    def close(self) -> None: ...
-
-
-@frozen
-class Job:
-    """A request, and where its events go: (index of the choice, event). The client is gone when nobody receives.
-
-    The disk has the blocks of the first `num_on_disk` tokens of its prompt.
-    """
-
-    request: Request
-    index: int
-    reply: Reply
-    num_on_disk: int = 0
 
 
 @frozen

@@ -16,8 +16,8 @@ from reame.batch.width import fastest
 from reame.errors import RequestError
 from reame.runtime.allowance import DailyTokens
 from reame.runtime.conclave import Deliberation
-from reame.runtime.decode import REPLY_EVENTS, Job
 from reame.runtime.health import Health, Status
+from reame.runtime.job import REPLY_EVENTS, Job
 from reame.runtime.labelling import Asking, Labelling
 from reame.runtime.memory import Pin
 from reame.runtime.preparing import Preparing

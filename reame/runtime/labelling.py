@@ -18,7 +18,7 @@ from reame.core.events import Delta, Event
 from reame.core.labels import MOST_RATED
 from reame.core.request import Sampling
 from reame.errors import RequestError
-from reame.runtime.decode import Job
+from reame.runtime.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

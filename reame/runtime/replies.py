@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from reame.core.request import Call, Request
-    from reame.runtime.decode import Reply
+    from reame.runtime.job import Reply
     from reame.runtime.labelling import Labelling
     from reame.runtime.metrics import Metrics
 
