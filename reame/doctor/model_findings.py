@@ -65,6 +65,9 @@ def model_facts(measured: Measured) -> Iterator[Fact]:
         gains = ", ".join(f"{rows} users {rows * one / seconds(model.steps, rows):.1f}x" for rows in (2, 4, 8))
         yield Fact(name="together", text=f"{gains} as fast as in turn")
         yield Fact(name="drafts", text=_drafts(model), is_estimate=True)
+    elif model.steps:
+        text = "not judged beside others; while it serves, the daemon weighs each draft by what its own steps take"
+        yield Fact(name="drafts", text=text)
     yield from _prefixes(measured)
     if model.kv_bytes:
         yield Fact(name="KV cache", text=f"{size(model.kv_bytes)} a token{_other_cells(measured)}")

@@ -129,8 +129,17 @@ def test_in_bad_company_nothing_fine_is_concluded(tmp_path: Path) -> None:
     found = report(vps_with_quota, tmp_path, measured)
     assert "other processes used 1.2 CPUs" in said(found, Level.WARNING)
     assert not {"engine.threads", "engine.spin_count", "engine.extra_buffers"} & advised(found).keys()
-    assert not [fact for fact in found.facts if fact.name in ("drafts", "together")]
+    assert not [fact for fact in found.facts if fact.name == "together"]
+    assert "not judged" in fact(found, "drafts")
     assert advised(report(vps_with_quota, tmp_path, measured, engine__threads=4))["engine.threads"] == 0
+
+
+def test_it_says_whether_drafts_pay(tmp_path: Path) -> None:
+    assert fact(report(lxc, tmp_path, SAMPLE), "drafts") == "pay: 8 of them cost 1.7 steps, won back when 63% are right"
+    dear = with_model(steps={1: 0.08, 2: 0.14, 4: 0.28, 8: 0.56, 16: 1.1})
+    assert "pay for text that repeats itself only" in fact(report(lxc, tmp_path, dear), "drafts")
+    hopeless = with_model(steps={rows: 0.08 * rows for rows in (1, 2, 4, 8, 16)})
+    assert "do not pay here" in fact(report(lxc, tmp_path, hopeless), "drafts")
 
 
 def test_spinning_is_judged_alone_and_beside(tmp_path: Path) -> None:
