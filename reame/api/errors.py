@@ -22,8 +22,9 @@ _CODES = {
 }
 ENDPOINTS = (
     "GET /v1/models, POST /v1/completions, POST /v1/chat/completions, POST /v1/messages, POST /v1/responses,"
-    " POST /v1/warm, /v1/files, /v1/batches,"
-    " POST /completion, POST /infill, POST /tokenize, POST /detokenize, GET /health, GET /metrics"
+    " POST /v1/embeddings, POST /v1/warm, /v1/files, /v1/batches,"
+    " POST /completion, POST /infill, POST /tokenize, POST /detokenize, GET /health, GET /metrics;"
+    " GET /docs describes them"
 )
 _MESSAGES = {
     404: f"There is nothing here. The endpoints are: {ENDPOINTS}.",

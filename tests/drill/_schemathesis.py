@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 CLIENTS = Path(__file__).resolve().parents[2] / ".clients"
 NOT_SAID = ("positive_data_acceptance", "ignored_auth")
 """A schema cannot tell which models, templates and lengths there are; and this daemon asks for no keys."""
-TOOLS_OWN = "hypothesis.errors."
-"""Errors of the tool itself, which failed to think up a request."""
+TOOLS_OWN = ("hypothesis.errors.", "AST constructor recursion")
+"""In errors of the tool itself, which failed to think up a request (the second is a fault of Python 3.11's parser)."""
 
 
 def schemathesis(daemon: DaemonProcess, folder: Path, *, examples: int, seconds: int, seed: int) -> list[str]:
@@ -25,7 +25,7 @@ def schemathesis(daemon: DaemonProcess, folder: Path, *, examples: int, seconds:
         str(CLIENTS / "python" / "bin" / "schemathesis"), "run", f"{daemon.url}/openapi.json", "--url", daemon.url,
         "--phases", "coverage,fuzzing", "--checks", "all", "--exclude-checks", ",".join(NOT_SAID),
         "--max-examples", str(examples), "--max-time", str(seconds), "--seed", str(seed), "--workers", "2",
-        "--continue-on-failure", "--request-timeout", "60", "--no-color",
+        "--continue-on-failure", "--request-timeout", "300", "--max-response-time", "300", "--no-color",
         "--report", "junit", "--report-junit-path", str(report),
     ]  # fmt: skip
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "NO_PROXY": "*"}
@@ -37,4 +37,4 @@ def schemathesis(daemon: DaemonProcess, folder: Path, *, examples: int, seconds:
         raise RuntimeError(f"schemathesis told nothing: {done.stdout[-2000:]}{done.stderr[-2000:]}")
     found = [each for kind in ("failure", "error") for each in ElementTree.parse(report).iter(kind)]
     texts = [f"{each.get('message') or ''} {each.text or ''}" for each in found]
-    return [text for text in texts if TOOLS_OWN not in text]
+    return [text for text in texts if not any(own in text for own in TOOLS_OWN)]

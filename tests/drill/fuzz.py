@@ -169,7 +169,7 @@ def bend(daemon: DaemonProcess, *, count: int, number: int) -> list[str]:
 
 def tables(folder: Path) -> dict[str, dict[str, object]]:
     return {
-        "engine": {"context": 512, "slots": 4},
+        "engine": {"context": 384, "slots": 4},
         "embeddings": {"model": str(resolve(MODEL)), "id": "vectors", "context": 128},
         "sampling": {"max_tokens": 2},
         "memory": {"path": str(folder / "memory"), "disk_mb": 64},
