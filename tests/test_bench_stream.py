@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 
-from bench.client import Cue, Part, play
+from bench.client import Address, Cue, Part, play
 from bench.errors import BenchError
+from bench.remote import address_of
 from bench.sse import Reply, read
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def test_play_sends_on_cue_and_leaves_on_cue() -> None:
     asked: list[str] = []
     with server(asked) as port:
         endless, short = play(
-            port,
+            Address(port=port),
             [
                 Part(body={"prompt": "endless"}, until=Cue(1, 3)),
                 Part(body={"prompt": "short"}, after=Cue(0, 2)),
@@ -125,16 +126,69 @@ def test_play_sends_on_cue_and_leaves_on_cue() -> None:
     assert short.text == "One grün."
 
 
+def test_llama_servers_own_stream() -> None:
+    """As /infill and /completion send it: no `choices`, the numbers in the event that stops."""
+    numbers = {"stop": True, "tokens_evaluated": 90, "tokens_predicted": 2, "timings": {"cache_n": 80, "prompt_n": 10}}
+    events = [{"content": ""}, {"content": "ab", "stop": False}, {"content": "c"} | numbers]
+    sent = [HEAD, *(chunk(f"data: {json.dumps(body)}\n\n".encode()) for body in events)]
+    reply = read(1.0, [(2.0, sent[0] + sent[1]), (3.0, sent[2]), (4.0, sent[3])])
+    assert (reply.text, reply.first_event, reply.first_token_s, reply.ended) == ("abc", 2.0, 2.0, 4.0)
+    assert (reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens) == (90, 80, 2)
+
+
+@pytest.mark.parametrize(
+    ("told", "skipped"),
+    [
+        ({}, 0),
+        ({"reame": {"accepted_tokens": 2, "stored_answers": 0}}, 2),
+        ({"reame": {"accepted_tokens": 0, "stored_answers": 1}}, 3),
+        ({"timings": {"draft_n": 5, "draft_n_accepted": 1}}, 1),
+        ({"timings": {"predicted_n": 3}}, 0),
+    ],
+)
+def test_answer_tokens_that_took_no_step(told: dict[str, Any], skipped: int) -> None:
+    last = {"choices": [], "usage": USAGE} | told
+    data = HEAD + chunk(event("One")) + chunk(f"data: {json.dumps(last)}\n\n".encode())
+    assert read(0.0, [(1.0, data)]).skipped_tokens == skipped
+
+
+def test_play_sends_at_its_time() -> None:
+    asked: list[str] = []
+    with server(asked) as port:
+        late, soon = play(
+            Address(port=port), [Part(body={"prompt": "late"}, at=0.2), Part(body={"prompt": "soon"}, at=0.1)]
+        )
+    assert asked == ["soon", "late"]
+    assert late.sent - soon.sent >= 0.05
+
+
+def test_what_a_foreign_server_is_sent() -> None:
+    address = address_of("https://models.example/api/v1/", key="k")
+    assert address.url == "https://models.example:443/api"
+    sent = address.request("/v1/completions", {"prompt": "x", "reame": {"answers": False}})
+    head, _, body = sent.partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /api/v1/completions HTTP/1.1\r\nHost: models.example\r\n")
+    assert b"Authorization: Bearer k" in head
+    assert json.loads(body) == {"prompt": "x"}
+    assert address_of("http://127.0.0.1:81").url == "http://127.0.0.1:81"
+
+
+@pytest.mark.parametrize("url", ["llama", "ftp://x", "http://", "http://x:y", "http://x/?a=1"])
+def test_a_peer_that_is_no_url(url: str) -> None:
+    with pytest.raises(BenchError, match=r"peer takes|no URL"):
+        address_of(url)
+
+
 def test_play_when_the_cue_never_comes() -> None:
     with server([]) as port, pytest.raises(BenchError, match="turn came"):
-        play(port, [Part(body={"prompt": "short"}), Part(body={"prompt": "short"}, after=Cue(0, 99))])
+        play(Address(port=port), [Part(body={"prompt": "short"}), Part(body={"prompt": "short"}, after=Cue(0, 99))])
 
 
 def test_play_against_nobody() -> None:
     with server([]) as port:
         pass
     with pytest.raises(BenchError, match="connection"):
-        play(port, [Part(body={"prompt": "short"})])
+        play(Address(port=port), [Part(body={"prompt": "short"})])
 
 
 @contextmanager

@@ -7,22 +7,29 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from attrs import evolve
 from cyclopts import App, Parameter, validators
 from rich.console import Console
 
-from bench import machine, peers
+from bench import energy, machine, peers, plots
 from bench.errors import BenchError
 from bench.harness import Options, Result, play
+from bench.remote import reach
 from bench.report import table, to_json
 from bench.scenario import FULL, QUICK
 from bench.scenarios import SCENARIOS
 from bench.sides import LLAMA_SERVER, REAME
 from reame.catalog import identify, models_dir, resolve
 from reame.errors import ReameError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench.scenario import Scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 118
@@ -46,8 +53,11 @@ def bench(
     threads: Annotated[int | None, AT_LEAST_ONE] = None,
     seed: int | None = None,
     quiet_wait: float = 10.0,
+    peer: str = "llama-server",
+    peer_model: str = "",
     peer_bin: Path | None = None,
     json: Path | None = None,
+    plot: Path | None = None,
     same: Annotated[bool, Parameter(negative="")] = False,
     list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
 ) -> int:
@@ -56,7 +66,7 @@ def bench(
     Parameters
     ----------
     scenario
-        Only this one; may be given several times. All by default, but for the quiz, which takes half an hour a round.
+        Only this one; may be given several times. By default all that do not take long (see --list).
     model
         A name that `reame list` shows, or the path of a .gguf file.
     rounds
@@ -69,10 +79,17 @@ def bench(
         Of the prompts; drawn and printed by default, so that no run can be tuned for.
     quiet_wait
         Wait so many seconds at most before each run until others use less than 0.1 cores.
+    peer
+        What stands beside Reame: llama-server, or the URL of any server that speaks OpenAI's API and runs already.
+        A key is taken from OPENAI_API_KEY.
+    peer_model
+        What the server at the URL calls the model; by default the first one that it lists.
     peer_bin
         Directory with llama-server and llama-bench; by default they are built, once.
     json
         Write every run and every ratio to this file.
+    plot
+        Draw what can be drawn into this directory, as SVG and PNG, for light and dark pages.
     same
         Check the harness: llama-server takes Reame's place, so no ratio may come out.
     list_
@@ -80,23 +97,29 @@ def bench(
     """
     if list_:
         for known in SCENARIOS:
-            print(f"{known.name:10} {known.title}: {known.shows}. Favours {known.favours}.")
+            when = "" if known.by_default else " Only when it is named."
+            print(f"{known.name:10} {known.title}: {known.shows}. Favours {known.favours}.{when}")
         return 0
     known_names = [known.name for known in SCENARIOS]
     if unknown := [name for name in scenario if name not in known_names]:
         raise BenchError(f"no scenario is called {', '.join(unknown)}: there are {', '.join(known_names)}")
+    remote = None if peer == LLAMA_SERVER.label else reach(peer, model=peer_model)
+    if remote is not None and (same or peer_bin):
+        raise BenchError("--same and --peer-bin are for llama-server, not for a URL")
     options = Options(
         model=model_file(model),
-        binaries=(peer_bin or peers.obtain()).absolute(),
+        binaries=Path() if remote else (peer_bin or peers.obtain()).absolute(),
+        peer=remote,
         threads=threads or len(os.sched_getaffinity(0)),
         rounds=rounds or (3 if quick else 7),
+        rounds_asked=rounds is not None,
         seed=seed or random.SystemRandom().randrange(1, 1 << 31),
         scale=QUICK if quick else FULL,
         quiet_wait_s=quiet_wait,
     )
     by_default = tuple(known.name for known in SCENARIOS if known.by_default)
-    run(options, scenario or by_default, same=same, json=json)
-    return 0
+    chosen = [known for known in SCENARIOS if known.name in (scenario or by_default)]
+    return run(options, chosen, same=same, json=json, plot=plot)
 
 
 def model_file(spec: str) -> Path:
@@ -109,11 +132,15 @@ def model_file(spec: str) -> Path:
     return resolve(spec).absolute()
 
 
-def run(options: Options, names: tuple[str, ...], *, same: bool, json: Path | None) -> None:
-    """Play, print and write. The JSON is written after every scenario, so that a stopped benchmark keeps the others."""
+def run(options: Options, chosen: Sequence[Scenario], *, same: bool, json: Path | None, plot: Path | None) -> int:
+    """Play, print and write; 1 if a scenario could not be measured. The JSON is written after every scenario, so that a
+    stopped benchmark keeps the others."""
+    started, failed = time.monotonic(), False
+    draw = plots.obtain() if plot else None
     facts = {
         **machine.facts(ROOT),
-        "llama_server": machine.llama_server_version(options.binaries),
+        "peer": options.peer.address.url if options.peer else machine.llama_server_version(options.binaries),
+        "energy": energy.in_words(),
         "model": options.model.name,
         "threads": options.threads,
         "seed": options.seed,
@@ -125,11 +152,22 @@ def run(options: Options, names: tuple[str, ...], *, same: bool, json: Path | No
     out = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     results: list[Result] = []
     write(json, to_json(results, facts))
-    for scenario in SCENARIOS:
-        if scenario.name in names:
+    for scenario in chosen:
+        if scenario.models not in options.model.name.lower():
+            SAY.print(f"{scenario.name}: left out, it needs a model whose name has {scenario.models!r} in it")
+            continue
+        try:
             results.append(play(scenario, ours, options, SAY.print))
-            out.print(table(results[-1], options.model.name), "")
-            write(json, to_json(results, facts))
+        except BenchError as error:
+            SAY.print(f"bench: {scenario.name} could not be measured: {error}")
+            failed = True
+            continue
+        out.print(table(results[-1], options.model.name), "")
+        write(json, to_json(results, facts))
+    if plot and draw:
+        draw(to_json(results, facts), plot)
+    SAY.print(f"done in {(time.monotonic() - started) / 60:.0f} minutes")
+    return int(failed)
 
 
 def write(path: Path | None, text: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import selectors
 import socket
+import ssl
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,41 @@ SILENCE_S = 600.0
 """A run in which nothing arrives for so long is given up."""
 
 
+@frozen(kw_only=True)
+class Address:
+    """Where a server listens. `base`: what stands before `/v1` in its URLs; `model`: what requests must name, if any;
+    `is_plain`: it gets OpenAI's fields only, as others may refuse what they do not know."""
+
+    host: str = "127.0.0.1"
+    port: int
+    base: str = ""
+    tls: bool = False
+    key: str = ""
+    model: str = ""
+    is_plain: bool = False
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self.tls else 'http'}://{self.host}:{self.port}{self.base}"
+
+    def connect(self) -> socket.socket:
+        connection = socket.create_connection((self.host, self.port), timeout=SILENCE_S)
+        if not self.tls:
+            return connection
+        return ssl.create_default_context().wrap_socket(connection, server_hostname=self.host)
+
+    def request(self, path: str, body: Mapping[str, Any]) -> bytes:
+        """The bytes of a POST."""
+        told = {name: value for name, value in body.items() if not (self.is_plain and name == "reame")}
+        content = json.dumps(told | ({"model": self.model} if self.model else {})).encode()
+        head = (
+            f"POST {self.base}{path} HTTP/1.1\r\nHost: {self.host}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(content)}\r\nConnection: close\r\n"
+            + (f"Authorization: Bearer {self.key}\r\n" if self.key else "")
+        )
+        return head.encode() + b"\r\n" + content
+
+
 @frozen
 class Cue:
     """The moment at which the stream at `index` has shown `events` events."""
@@ -34,10 +70,12 @@ class Cue:
 
 @frozen(kw_only=True)
 class Part:
-    """One request of a play: sent at `after` (None: at once), left by the client at `until` (None: at its end). A body
-    with messages goes to the chat endpoint."""
+    """One request of a play: sent `at` so many seconds after its begin and at `after` (None: at once), left by the
+    client at `until` (None: at its end). Without a `path`, a body with messages goes to the chat endpoint."""
 
     body: Mapping[str, Any]
+    path: str = ""
+    at: float = 0.0
     after: Cue | None = None
     until: Cue | None = None
 
@@ -53,35 +91,33 @@ class _Stream:
     events: int = 0
     is_over: bool = False
 
-    def send(self, port: int) -> socket.socket:
-        body = json.dumps(self.part.body).encode()
-        path = "/v1/chat/completions" if "messages" in self.part.body else "/v1/completions"
-        head = (
-            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-        )
-        self.connection = socket.create_connection(("127.0.0.1", port), timeout=SILENCE_S)
+    def send(self, address: Address) -> socket.socket:
+        path = self.part.path or ("/v1/chat/completions" if "messages" in self.part.body else "/v1/completions")
+        self.connection = address.connect()
         self.sent = perf_counter()
-        self.connection.sendall(head.encode() + body)
+        self.connection.sendall(address.request(path, self.part.body))
         return self.connection
 
     def receive(self) -> None:
         assert self.connection is not None
         data = self.connection.recv(1 << 16)
+        if isinstance(self.connection, ssl.SSLSocket):
+            while data and self.connection.pending():  # decrypted already: no selector would tell of it
+                data += self.connection.recv(1 << 16)
         self.arrivals.append((perf_counter(), data))
         self.events += data.count(b"data:")
         self.is_over = not data or b"data: [DONE]" in data
 
 
-def play(port: int, parts: Sequence[Part]) -> list[Reply]:
-    """Run the requests together against the server at `port`; the replies in the order of `parts`.
+def play(address: Address, parts: Sequence[Part]) -> list[Reply]:
+    """Run the requests together against the server at `address`; the replies in the order of `parts`.
 
     Raises BenchError for refusals, errors, silence, and a stream that ended before another one's cue.
     """
     streams = [_Stream(part) for part in parts]
     try:
         with selectors.DefaultSelector() as selector:
-            _run(port, streams, selector)
+            _run(address, streams, selector)
     except OSError as error:
         raise BenchError(f"the connection to the server broke: {error}") from error
     finally:
@@ -91,18 +127,24 @@ def play(port: int, parts: Sequence[Part]) -> list[Reply]:
     return [read(stream.sent, stream.arrivals) for stream in streams]
 
 
-def _run(port: int, streams: Sequence[_Stream], selector: selectors.BaseSelector) -> None:
+def _run(address: Address, streams: Sequence[_Stream], selector: selectors.BaseSelector) -> None:
+    begun = perf_counter()
+
     def has_come(cue: Cue) -> bool:
         return streams[cue.index].events >= cue.events
 
     while not all(stream.is_over for stream in streams):
-        for stream in streams:
-            if stream.connection is None and (stream.part.after is None or has_come(stream.part.after)):
-                selector.register(stream.send(port), selectors.EVENT_READ, stream)
-        if not selector.get_map():
+        waiting = [stream for stream in streams if stream.connection is None]
+        ready_to_go = [stream for stream in waiting if stream.part.after is None or has_come(stream.part.after)]
+        for stream in ready_to_go:
+            if stream.part.at <= perf_counter() - begun:
+                selector.register(stream.send(address), selectors.EVENT_READ, stream)
+        later = [begun + stream.part.at for stream in ready_to_go if stream.connection is None]
+        if not selector.get_map() and not later:
             raise BenchError("a stream ended before the next request's turn came")
-        ready = selector.select(SILENCE_S)
-        if not ready:
+        patience = max(0.0, min(later) - perf_counter()) if later else SILENCE_S
+        ready = selector.select(patience)
+        if not ready and not later:
             raise BenchError(f"nothing came for {SILENCE_S:.0f} s")
         for key, _ in ready:
             key.data.receive()

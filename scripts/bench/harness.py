@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from attrs import frozen
+from attrs import Factory, frozen
 
 from bench import llama_bench
 from bench.client import Part
@@ -16,6 +17,9 @@ from bench.noise import Meter, Noise, wait_for_quiet
 from bench.prompts import Prompts
 from bench.scenario import Run, Scale, Scenario, completion
 from bench.sides import LLAMA_BENCH, Server, Setup, Side, start
+
+if TYPE_CHECKING:
+    from bench.remote import Remote
 
 MOST_TRIES = 2
 """A scenario plays at most so many times the rounds asked for, in order to have as many quiet ones."""
@@ -26,15 +30,19 @@ WARM_UP = -1
 
 @frozen(kw_only=True)
 class Options:
-    """How a whole benchmark is made. `quiet_wait_s`: how long to wait at most for a quiet machine before a run."""
+    """How a whole benchmark is made. `quiet_wait_s`: how long to wait at most for a quiet machine before a run.
+    `rounds_asked`: somebody wants just so many, also where one takes long. `binaries`: not looked at with a `peer`."""
 
     model: Path
     binaries: Path
     threads: int
     rounds: int
+    rounds_asked: bool
     seed: int
     scale: Scale
     quiet_wait_s: float
+    peer: Remote | None = None
+    """A server that runs already and takes llama-server's place."""
 
 
 @frozen(kw_only=True)
@@ -45,6 +53,7 @@ class Outcome:
     noise: Noise
     texts: tuple[str, ...] = ()
     prompt_tokens: tuple[int, ...] = ()
+    curves: dict[str, list[tuple[float, float]]] = Factory(dict)
 
 
 @frozen(kw_only=True)
@@ -84,30 +93,48 @@ def play(scenario: Scenario, ours: Side, options: Options, tell: Tell) -> Result
         context=scenario.context,
         cells=scenario.cells,
     )
-    tests = scenario.tests(options.scale)
-    sides = (ours, *scenario.rivals, *((LLAMA_BENCH,) if tests else ()))
+    tests = () if options.peer else scenario.tests(options.scale)
+    sides = (ours, *rivals(scenario, options.peer), *((LLAMA_BENCH,) if tests else ()))
     with ExitStack() as stack:
         runners: list[Runner] = []
         for side in sides:
             if side.kind == "llama-bench":
                 runners.append(partial(_run_llama_bench, options.binaries, setup, tests))
                 continue
-            tell(f"{scenario.name}: starting {side.label}")
-            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="reame-bench-")))
-            server = start(side, setup, binaries=options.binaries, scratch=scratch)
-            stack.callback(server.stop)
+            server = options.peer if side.kind == "url" else _started(side, setup, scenario, options, tell, stack)
+            assert server is not None
             warm_up(server, scenario, options)
             runners.append(partial(_run_server, server, scenario, options))
         played: list[Round] = []
-        while sum(map(is_quiet, played)) < options.rounds and len(played) < MOST_TRIES * options.rounds:
+        rounds = options.rounds if options.rounds_asked else min(options.rounds, scenario.most_rounds)
+        while sum(map(is_quiet, played)) < rounds and len(played) < MOST_TRIES * rounds:
             played.append(_round(len(played), scenario, sides, runners, options, tell))
-    kept = quietest(played, options.rounds)
+    kept = quietest(played, rounds)
     return Result(
         scenario=scenario,
         sides=sides,
         runs=tuple(zip(*kept, strict=True)),
         discarded=len(played) - len(kept),
     )
+
+
+def rivals(scenario: Scenario, peer: Remote | None) -> tuple[Side, ...]:
+    """Those of the scenario; a peer takes the place of all llama-servers, unless it would have to be restarted."""
+    others = tuple(side for side in scenario.rivals if side.kind != "llama-server")
+    if peer is None or others == scenario.rivals:
+        return scenario.rivals
+    return others if scenario.restarts else (*others, peer.side)
+
+
+def _started(
+    side: Side, setup: Setup, scenario: Scenario, options: Options, tell: Tell, stack: ExitStack
+) -> Server:
+    """A server of its own, stopped with the stack."""
+    tell(f"{scenario.name}: starting {side.label}")
+    scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="reame-bench-")))
+    server = start(side, setup, binaries=options.binaries, scratch=scratch)
+    stack.callback(server.stop)
+    return server
 
 
 def is_quiet(played: Round) -> bool:
@@ -141,7 +168,7 @@ def _round(
     return outcomes
 
 
-def warm_up(server: Server, scenario: Scenario, options: Options) -> None:
+def warm_up(server: Server | Remote, scenario: Scenario, options: Options) -> None:
     prompts = Prompts(options.seed, scenario.name, WARM_UP)
     server.resume()
     Run(server, prompts, options.scale).ask(Part(body=completion(prompts.text(64), 8)))
@@ -149,7 +176,7 @@ def warm_up(server: Server, scenario: Scenario, options: Options) -> None:
     server.rest()
 
 
-def _run_server(server: Server, scenario: Scenario, options: Options, round_: int) -> Outcome:
+def _run_server(server: Server | Remote, scenario: Scenario, options: Options, round_: int) -> Outcome:
     run = Run(server, Prompts(options.seed, scenario.name, round_), options.scale)
     server.resume()
     meter = Meter.now()
@@ -159,7 +186,13 @@ def _run_server(server: Server, scenario: Scenario, options: Options, round_: in
         server.settle()
     finally:
         server.rest()
-    return Outcome(values=values, noise=noise, texts=tuple(run.texts), prompt_tokens=tuple(run.prompt_tokens))
+    return Outcome(
+        values=values,
+        noise=noise,
+        texts=tuple(run.texts),
+        prompt_tokens=tuple(run.prompt_tokens),
+        curves=run.curves,
+    )
 
 
 def _run_llama_bench(binaries: Path, setup: Setup, tests: Sequence[llama_bench.Test], _round: int) -> Outcome:

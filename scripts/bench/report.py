@@ -43,9 +43,10 @@ def table(result: Result, model: str) -> Table:
 
 
 def rows(result: Result, metric: Metric, model: str) -> list[tuple[str, str, str, str, str]]:
-    """The rows of one metric: ours first, then each rival that measures it."""
+    """The rows of one metric: ours first, then each rival that measures it. None if it cannot be measured here."""
     ours = result.values(0, metric.name)
-    assert ours is not None
+    if ours is None:
+        return []
     goals = [goal for goal in metric.goals if goal.counts_for(model)]
     bound = "at most" if metric.better == "lower" else "at least"
     own = [
@@ -113,6 +114,7 @@ def _scenario(result: Result) -> dict[str, Any]:
     names = [metric.name for metric in result.scenario.metrics]
     return {
         "name": result.scenario.name,
+        "titles": {metric.name: metric.title for metric in result.scenario.metrics},
         "units": {metric.name: metric.unit for metric in result.scenario.metrics},
         "better": {metric.name: metric.better for metric in result.scenario.metrics},
         "sides": [
@@ -121,6 +123,7 @@ def _scenario(result: Result) -> dict[str, Any]:
                 "values": {name: result.values(index, name) for name in names},
                 "noise": [asdict(run.noise) for run in result.runs[index]],
                 "prompt_tokens": [run.prompt_tokens for run in result.runs[index]],
+                "curves": [run.curves for run in result.runs[index] if run.curves],
                 "ratios": _ratios(result, index) if index else {},
             }
             for index, side in enumerate(result.sides)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from bench.llama_bench import Test
     from bench.prompts import Prompts
+    from bench.remote import Remote
     from bench.sse import Reply
     from bench.stats import Better, Goal
 
@@ -42,21 +43,37 @@ class Scale:
     short_prompt: int = 512
     questions: int = 40
     records: int = 200
+    documents: int = 100
+    messages: int = 40
+    keys: int = 500
+    day: int = 96
 
 
 FULL = Scale()
-QUICK = Scale(answer_tokens=64, long_prompt=1000, short_prompt=256, questions=10, records=48)
+QUICK = Scale(
+    answer_tokens=64,
+    long_prompt=1000,
+    short_prompt=256,
+    questions=10,
+    records=48,
+    documents=20,
+    messages=12,
+    keys=40,
+    day=24,
+)
 
 
 @define
 class Run:
     """One run on one server: asks, and remembers what proves that both sides did the same work."""
 
-    server: Server
+    server: Server | Remote
     prompts: Prompts
     scale: Scale
     texts: list[str] = field(factory=list)
     prompt_tokens: list[int] = field(factory=list)
+    curves: dict[str, list[tuple[float, float]]] = field(factory=dict)
+    """What is a line rather than a number, by name: for the JSON and the plots."""
 
     @property
     def port(self) -> int:
@@ -65,7 +82,7 @@ class Run:
     def ask(self, *parts: Part, cold: bool = True) -> list[Reply]:
         """Play `parts`; with `cold`, raises BenchError when a prompt came from a cache, for then its time says nothing.
         The texts of cold parts are compared between the sides."""
-        replies = play(self.port, parts)
+        replies = play(self.server.address, parts)
         for reply in replies:
             if cold and reply.cached_tokens > MOST_CACHED:
                 raise BenchError(f"{reply.cached_tokens} tokens of a new prompt came from a cache: not a cold run")
@@ -109,4 +126,10 @@ class Scenario:
     rivals: tuple[Side, ...] = (LLAMA_SERVER,)
     by_default: bool = True
     """It is played when none is named; one that takes long is not."""
+    most_rounds: int = 99
+    """It takes long: no more rounds, unless they are asked for."""
+    models: str = ""
+    """Only for models whose file name contains this."""
+    restarts: bool = False
+    """It restarts the servers, so it cannot be played against a URL."""
     tests: Callable[[Scale], tuple[Test, ...]] = Factory(lambda: lambda _scale: ())

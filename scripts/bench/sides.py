@@ -17,6 +17,7 @@ import psutil
 import tomli_w
 from attrs import define, frozen
 
+from bench.client import Address
 from bench.errors import BenchError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Side:
     """One column of a table. `args` and `env` are added to the command and the environment of its kind."""
 
     label: str
-    kind: Literal["reame", "llama-server", "llama-bench"]
+    kind: Literal["reame", "llama-server", "llama-bench", "url"]
     args: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
 
@@ -103,6 +104,18 @@ class Server:
     @property
     def log(self) -> Path:
         return self.scratch / "log"
+
+    @property
+    def address(self) -> Address:
+        return Address(port=self.port)
+
+    @property
+    def cpu_s(self) -> float | None:
+        """Processor seconds that it and what it started have used."""
+        own = psutil.Process(self.process.pid)
+        with suppress(psutil.NoSuchProcess):
+            return sum(sum(process.cpu_times()[:2]) for process in (own, *own.children(recursive=True)))
+        return sum(own.cpu_times()[:2])
 
     def restart(self) -> None:
         """Stop it in order and start it again, with what it left on disk; it runs when this returns."""

@@ -11,7 +11,7 @@ from attrs import frozen
 from bench.errors import BenchError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 Arrival = tuple[float, bytes]
 """What one `recv` returned and when, in seconds of `time.perf_counter`."""
@@ -31,6 +31,10 @@ class Reply:
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
+    first_event: float | None = None
+    """When the server said anything at all, text or not."""
+    skipped_tokens: int = 0
+    """Tokens of the answer that took no step of their own: accepted drafts, or all of an old answer given again."""
 
     @property
     def first_token_s(self) -> float:
@@ -54,37 +58,63 @@ class Reply:
 
     def worst_gap(self, start: float, end: float) -> float:
         """Longest silence in seconds between two pieces of text, one of them at least within `start`..`end`."""
+        return max(self.gaps(start, end), default=end - start)
+
+    def gaps(self, start: float, end: float) -> list[float]:
+        """All silences between two pieces of text that reach into `start`..`end`."""
         pairs = zip(self.times, self.times[1:], strict=False)
-        return max((after - before for before, after in pairs if after >= start and before <= end), default=end - start)
+        return [after - before for before, after in pairs if after >= start and before <= end]
 
     def pieces_within(self, start: float, end: float) -> int:
         return sum(start <= time <= end for time in self.times)
 
 
 def read(sent: float, arrivals: Sequence[Arrival]) -> Reply:
-    """Raises BenchError for anything but a stream of chunks of a completion or a chat."""
-    times, texts, ended = [], [], None
+    """Raises BenchError for anything but a stream of chunks of a completion or a chat, or of llama-server's own."""
+    times, texts, ended, first = [], [], None, None
     usage: dict[str, Any] = {}
+    last: dict[str, Any] = {}
     for time, event in _events(arrivals):
         if "error" in event:
             raise BenchError(f"the stream broke with an error: {event['error']}")
+        first = first or time
         usage = event.get("usage") or usage
-        for choice in event.get("choices", ()):
+        last = event if "reame" in event or "timings" in event else last
+        if "content" in event and "choices" not in event:
+            usage = event if event.get("stop") else usage
+            ended = time if event.get("stop") else ended
+        for choice in event.get("choices", ({"text": event.get("content")},)):
             text = choice.get("text") or choice.get("delta", {}).get("content")
             if text:
                 times.append(time)
                 texts.append(text)
             if choice.get("finish_reason"):
                 ended = time
+    completion = usage.get("completion_tokens", usage.get("tokens_predicted", 0))
     return Reply(
         sent=sent,
         times=tuple(times),
         text="".join(texts),
         ended=ended,
-        prompt_tokens=usage.get("prompt_tokens", 0),
-        cached_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0),
-        completion_tokens=usage.get("completion_tokens", 0),
+        prompt_tokens=usage.get("prompt_tokens", usage.get("tokens_evaluated", 0)),
+        cached_tokens=_cached(usage),
+        completion_tokens=completion,
+        first_event=first,
+        skipped_tokens=_skipped(last, completion),
     )
+
+
+def _cached(usage: Mapping[str, Any]) -> int:
+    details, timings = usage.get("prompt_tokens_details") or {}, usage.get("timings") or {}
+    return int(details.get("cached_tokens", timings.get("cache_n", 0)))
+
+
+def _skipped(last: Mapping[str, Any], completion_tokens: int) -> int:
+    """From what the servers say beside OpenAI's fields, if they say it."""
+    reame, timings = last.get("reame") or {}, last.get("timings") or {}
+    if reame.get("stored_answers"):
+        return completion_tokens
+    return int(reame.get("accepted_tokens") or timings.get("draft_n_accepted") or 0)
 
 
 def _events(arrivals: Sequence[Arrival]) -> Iterator[tuple[float, dict[str, Any]]]:

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 from bench.scenarios import (
     chance,
+    crowd,
     decode,
     flock,
     gap,
+    keystrokes,
+    labels,
     lists,
     neighbour,
     nightly,
@@ -17,6 +20,8 @@ from bench.scenarios import (
     quiz,
     quoting,
     repeat,
+    replay,
+    schema,
     storing,
     users,
 )
@@ -28,6 +33,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     decode.SCENARIO,
     prefill.SCENARIO,
     users.SCENARIO,
+    crowd.SCENARIO,
     gap.SCENARIO,
     neighbour.SCENARIO,
     prefix.SCENARIO,
@@ -36,7 +42,11 @@ SCENARIOS: tuple[Scenario, ...] = (
     repeat.SCENARIO,
     quoting.SCENARIO,
     lists.SCENARIO,
+    schema.SCENARIO,
+    labels.SCENARIO,
     chance.SCENARIO,
+    keystrokes.SCENARIO,
+    replay.SCENARIO,
     quiz.SCENARIO,
     nightly.SCENARIO,
 )

@@ -15,7 +15,8 @@ from bench.stats import Goal
 TOPICS = (
     "kitchen tools", "animals of the sea", "things to pack for a week of hiking", "words for the weather", "old trades",
     "musical instruments", "cheap gifts", "garden vegetables", "board games", "reasons to move to a small town",
-    "rules for a shared flat", "questions for a job interview", "sports played with a ball", "rivers and their countries",
+    "rules for a shared flat", "questions for a job interview", "sports played with a ball",
+    "rivers and their countries",
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ Shows records a minute from the file of requests to the file of answers. Reame's
 daemon, its start included; llama-server's an asynchronous client that keeps all slots busy, with the same schema; both
 get the records in the same order, which is none. Favours Reame, which is made for this. llama-server runs with 4, 8 and
 16 slots, as it depends on machine and model which is the fastest. Each round has an instruction and records of its own.
+Where the kernel tells (RAPL), there is the energy of a record too, of the whole processor with all that runs on it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 import httpx2
 import trio
 
+from bench.energy import Energy
 from bench.errors import BenchError
 from bench.scenario import Metric, Run, Scenario
 from bench.sides import LLAMA_SERVER, Side
@@ -63,17 +65,19 @@ def bodies(run: Run) -> list[dict[str, Any]]:
 
 def measure(run: Run) -> dict[str, float]:
     asked = bodies(run)
-    started = perf_counter()
+    energy, started = Energy.now(), perf_counter()
     answers = by_command(run, asked) if run.server.side.kind == "reame" else trio.run(by_client, run, asked)
     seconds = perf_counter() - started
+    joules = energy.joules() if energy else None
     for answer in answers:
         run.prompt_tokens.append(answer["usage"]["prompt_tokens"])
     is_whole = [set(json.loads(text)) == set(SCHEMA["required"]) for text in map(content, answers) if is_json(text)]
-    return {
+    values = {
         "records": 60 * len(asked) / seconds,
         "answer_tokens": sum(answer["usage"]["completion_tokens"] for answer in answers) / len(asked),
         "whole": sum(is_whole) / len(asked),
     }
+    return values if joules is None else values | {"joules": joules / len(asked)}
 
 
 def content(answer: dict[str, Any]) -> str:
@@ -96,7 +100,7 @@ def by_command(run: Run, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 line = {"custom_id": str(number), "method": "POST", "url": "/v1/chat/completions", "body": body}
                 file.write(json.dumps(line) + "\n")
         words = [str(Path(sys.executable).with_name("reame")), "batch", str(source), "-o", str(output)]
-        words += ["--url", f"http://127.0.0.1:{run.port}"]
+        words += ["--url", run.server.address.url]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BenchError(f"reame batch ended with status {done.returncode}: {done.stderr.strip()[-300:]}")
@@ -116,7 +120,7 @@ async def by_client(run: Run, asked: list[dict[str, Any]]) -> list[dict[str, Any
                 return
             answers.append(response.json())
 
-    url = f"http://127.0.0.1:{run.port}"
+    url = run.server.address.url
     async with (
         httpx2.AsyncClient(base_url=url, timeout=LONGEST_S, limits=limits, trust_env=False) as client,
         trio.open_nursery() as nursery,
@@ -139,6 +143,7 @@ SCENARIO = Scenario(
     favours="Reame, which is made for this",
     metrics=(
         Metric(name="records", title="answered", unit="records/min", goals=(Goal("ratio", 2.0),)),
+        Metric(name="joules", title="energy of a record (RAPL)", unit="J", better="lower"),
         Metric(name="answer_tokens", title="length of an answer", unit="tokens"),
         Metric(name="whole", title="answers that fit the schema", unit="share"),
     ),

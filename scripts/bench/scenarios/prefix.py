@@ -55,4 +55,5 @@ SCENARIO = Scenario(
         ),
     ),
     measure=measure,
+    restarts=True,
 )

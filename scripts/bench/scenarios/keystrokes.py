@@ -1,0 +1,84 @@
+"""Somebody types into the middle of a file of about 3,000 tokens, and the editor asks for a completion at every key.
+
+Shows how soon grey text appears, and what the typing costs the machine: processor seconds of the server, all its
+threads. Both get what llama.vscode and llama.vim send to `/infill`; each answer is left when its first token came, as
+the next key is on its way. llama-server runs as those plugins advise, with `--cache-reuse 256`, and without. Favours
+nobody: both keep the file in their cells, and read again what stands behind the change.
+"""
+
+from __future__ import annotations
+
+import time
+from random import Random
+from statistics import median, quantiles
+from typing import Any
+
+from bench.client import Cue, Part
+from bench.code import Typing, typing
+from bench.errors import BenchError
+from bench.scenario import Metric, Run, Scenario
+from bench.sides import LLAMA_SERVER, Side
+from bench.stats import Goal
+
+FILE_TOKENS = 3000
+PAUSE_S = 0.05
+
+
+def measure(run: Run) -> dict[str, float]:
+    text = typing(Random(run.prompts.number()), tokens=FILE_TOKENS, keys=run.scale.keys)
+    cold = first_token(run, text, 0)
+    run.server.settle()
+    used, times = run.server.cpu_s, []
+    for keys in range(1, run.scale.keys + 1):
+        times.append(1e3 * first_token(run, text, keys))
+        time.sleep(PAUSE_S)
+    run.server.settle()
+    values = {"cold": cold, "first": median(times), "slow": quantiles(times, n=20)[17], "worst": max(times)}
+    now = run.server.cpu_s
+    if used is not None and now is not None:
+        values["cpu"] = now - used
+    run.curves["keys"] = list(enumerate(times, 1))
+    return values
+
+
+def first_token(run: Run, text: Typing, keys: int) -> float:
+    """Seconds until the server says anything of the completion after so many keys."""
+    (reply,) = run.ask(Part(body=body(text, keys), path="/infill", until=Cue(0, 1)), cold=False)
+    if reply.first_event is None:
+        raise BenchError("the server ended a completion without a word")
+    return reply.first_event - reply.sent
+
+
+def body(text: Typing, keys: int) -> dict[str, Any]:
+    above, line = text.at(keys)
+    return {
+        "input_prefix": above,
+        "prompt": line,
+        "input_suffix": text.after,
+        "n_predict": 32,
+        "temperature": 0,
+        "top_k": 40,
+        "top_p": 0.99,
+        "samplers": ["top_k", "top_p", "infill"],
+        "cache_prompt": True,
+        "stream": True,
+    }
+
+
+SCENARIO = Scenario(
+    name="keystrokes",
+    title="A person typing code",
+    shows="how soon a completion begins at each key, and what typing costs",
+    favours="nobody: both keep the file in their cells",
+    metrics=(
+        Metric(name="cold", title="the file is opened", unit="s", better="lower"),
+        Metric(name="first", title="first token, median key", unit="ms", better="lower", goals=(Goal("ratio", 1.0),)),
+        Metric(name="slow", title="first token, slowest tenth", unit="ms", better="lower"),
+        Metric(name="worst", title="first token, slowest key", unit="ms", better="lower"),
+        Metric(name="cpu", title="processor time of all keys", unit="s", better="lower", goals=(Goal("ratio", 1.25),)),
+    ),
+    measure=measure,
+    rivals=(LLAMA_SERVER, Side("llama-server --cache-reuse 256", "llama-server", ("--cache-reuse", "256"))),
+    models="coder",
+    most_rounds=3,
+)
