@@ -52,7 +52,7 @@ class ThreadChoice:
         self._usual: dict[tuple[int, int], float] = {}
         self._best: dict[int, float] = {}
         self._window: deque[tuple[bool, float]] = deque(maxlen=WINDOW)
-        """For each step whether it was held up, and its length in best ones of that many rows."""
+        """For each step whether it was held up, and its length in best ones of its kind."""
         self._calm = 0
         self._patience = PATIENCE
         self._is_trial = False
@@ -64,28 +64,28 @@ class ThreadChoice:
         self._next_rest = PATIENCE
         """Windows in which fewer threads are not tried, as they were no faster; twice as many each time."""
 
-    def observe(self, rows: int, seconds: float, *, pressure: float = 0.0) -> Change | None:
-        """One step of so many rows took this long. `pressure`: of the CPU, 0 to 1; 0 when it is not known.
+    def observe(self, kind: int, seconds: float, *, pressure: float = 0.0) -> Change | None:
+        """A step took this long. `pressure`: of the CPU, 0 to 1; 0 when it is not known.
 
-        Returns a change when `threads` is another from now on. Steps of different sizes are compared with their own
-        kind only.
+        Returns a change when `threads` is another from now on. `kind` is one number for steps that take as long when
+        nothing holds them up (`StepTime.kind`): only these are compared.
         """
         if self.most == 1:
             return None
-        usual = self._usual.get((self.threads, rows))
-        self._learn(rows, seconds, usual)
+        usual = self._usual.get((self.threads, kind))
+        self._learn(kind, seconds, usual)
         if usual is None:
             return None
-        self._window.append((seconds > SLOW * usual, seconds / self._best[rows]))
+        self._window.append((seconds > SLOW * usual, seconds / self._best[kind]))
         return self._judge(pressure) if len(self._window) == WINDOW else None
 
-    def usual(self, rows: int) -> float | None:
+    def usual(self, kind: int) -> float | None:
         """Seconds that such a step takes with the present threads when nothing holds it up; None: not known."""
-        return self._usual.get((self.threads, rows))
+        return self._usual.get((self.threads, kind))
 
-    def _learn(self, rows: int, seconds: float, usual: float | None) -> None:
-        key = (self.threads, rows)
-        self._best[rows] = min(seconds, self._best.get(rows, seconds))
+    def _learn(self, kind: int, seconds: float, usual: float | None) -> None:
+        key = (self.threads, kind)
+        self._best[kind] = min(seconds, self._best.get(kind, seconds))
         if usual is None or seconds < usual:
             self._usual[key] = seconds
         elif seconds < SLOW * usual:

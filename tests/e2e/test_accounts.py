@@ -63,6 +63,8 @@ async def test_the_counters_agree_with_the_clients(daemon: DaemonProcess, client
     assert 0 < cached[1] < usages[1]["prompt_tokens"]
     assert seen["first_token_seconds_count"] == 5
     assert seen["rows_total"] >= seen["generated_tokens_total"]
+    assert seen['threads{rows="one"}'] >= 1
+    assert seen['threads{rows="more"}'] >= 1
 
     too_long = await client.post(COMPLETIONS, json=ask("word " * 300))
     assert too_long.status_code == 400
