@@ -112,9 +112,7 @@ class Daemon:
     async def _load(self, thread: Caller) -> Loaded | None:
         """None when a signal came first."""
         try:
-            loaded = await load(
-                self._config, self._path, thread, go_on=self._goes_on, on_progress=self._progress
-            )
+            loaded = await load(self._config, self._path, thread, go_on=self._goes_on, on_progress=self._progress)
         except ModelError:
             if self._stopping.is_set():
                 return None
@@ -130,7 +128,7 @@ class Daemon:
     def _progress(self, share: float) -> bool:
         """From the decode thread; a plain assignment, so no lock. False ends the load."""
         self._intake.detail = f"loading {self._intake.model_id}: {share:.0%}"
-        return not self._stopping.is_set()
+        return self._goes_on()
 
     async def _serve(self, thread: Caller, loaded: Loaded) -> None:
         memory = loaded.memory

@@ -81,9 +81,8 @@ async def load(
     started = time.monotonic()
     profile = await trio.to_thread.run_sync(partial(profile_for, path), abandon_on_cancel=True)
     options = options_for(config, profile)
-    options = await trio.to_thread.run_sync(
-        partial(try_out, config, path, options, go_on=go_on), abandon_on_cancel=True
-    )
+    trial = partial(try_out, config, path, options, go_on=go_on)
+    options = await trio.to_thread.run_sync(trial, abandon_on_cancel=True)
     find = partial(draft_model_options, config, options, go_on=go_on)
     draft_model = await trio.to_thread.run_sync(find, abandon_on_cancel=True)
     memory = await trio.to_thread.run_sync(partial(open_memory, config, path, options))
