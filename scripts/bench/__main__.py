@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,15 +14,15 @@ from attrs import evolve
 from cyclopts import App, Parameter, validators
 from rich.console import Console
 
-from bench import energy, machine, peers, plots
+from bench import energy, machine, peers, plot_command, plots, scale_command
 from bench.errors import BenchError
+from bench.files import model_file, write
 from bench.harness import Options, Result, play
 from bench.remote import reach
 from bench.report import table, to_json
 from bench.scenario import FULL, QUICK
 from bench.scenarios import SCENARIOS
 from bench.sides import LLAMA_SERVER, REAME
-from reame.catalog import identify, models_dir, resolve
 from reame.errors import ReameError
 
 if TYPE_CHECKING:
@@ -122,14 +121,8 @@ def bench(
     return run(options, chosen, same=same, json=json, plot=plot)
 
 
-def model_file(spec: str) -> Path:
-    """The file of a model, fetched first when the catalogue knows it and it is not here."""
-    named = identify(spec, models_dir())
-    if named.source is not None and not named.path.exists():
-        pull = subprocess.run([Path(sys.executable).with_name("reame"), "pull", spec], check=False)
-        if pull.returncode:
-            raise BenchError(f"without the model {named.name} there is nothing to measure")
-    return resolve(spec).absolute()
+app.command(scale_command.scale)
+app.command(plot_command.plot)
 
 
 def run(options: Options, chosen: Sequence[Scenario], *, same: bool, json: Path | None, plot: Path | None) -> int:
@@ -168,14 +161,6 @@ def run(options: Options, chosen: Sequence[Scenario], *, same: bool, json: Path 
         draw(to_json(results, facts), plot)
     SAY.print(f"done in {(time.monotonic() - started) / 60:.0f} minutes")
     return int(failed)
-
-
-def write(path: Path | None, text: str) -> None:
-    try:
-        if path is not None:
-            path.write_text(text)
-    except OSError as error:
-        raise BenchError(f"cannot write {path}: {error.strerror}") from error
 
 
 def main() -> int:

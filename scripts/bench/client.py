@@ -48,14 +48,22 @@ class Address:
             return connection
         return ssl.create_default_context().wrap_socket(connection, server_hostname=self.host)
 
+    @property
+    def authorization(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+
+    def told(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The body as this server is sent it."""
+        fields = {name: value for name, value in body.items() if not (self.is_plain and name == "reame")}
+        return fields | ({"model": self.model} if self.model else {})
+
     def request(self, path: str, body: Mapping[str, Any]) -> bytes:
         """The bytes of a POST."""
-        told = {name: value for name, value in body.items() if not (self.is_plain and name == "reame")}
-        content = json.dumps(told | ({"model": self.model} if self.model else {})).encode()
+        content = json.dumps(self.told(body)).encode()
+        more = "".join(f"{name}: {value}\r\n" for name, value in self.authorization.items())
         head = (
             f"POST {self.base}{path} HTTP/1.1\r\nHost: {self.host}\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(content)}\r\nConnection: close\r\n"
-            + (f"Authorization: Bearer {self.key}\r\n" if self.key else "")
+            f"Content-Length: {len(content)}\r\nConnection: close\r\n{more}"
         )
         return head.encode() + b"\r\n" + content
 

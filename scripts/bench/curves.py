@@ -34,6 +34,28 @@ class Mark:
     is_verdict: bool
 
 
+@frozen(kw_only=True)
+class Growth:
+    """A cost by size, and the exponent of its growth."""
+
+    title: str
+    size: str
+    unit: str
+    slope: float | None
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+def groups(told: Mapping[str, Any]) -> dict[str, list[Growth]]:
+    """What `scale` measured, by the first word of its names: one picture each. Empty for other files."""
+    out: dict[str, list[Growth]] = {}
+    for series in told.get("scale", ()):
+        xs, ys = zip(*series["points"], strict=True)
+        told_of = {key: series[key] for key in ("title", "size", "unit", "slope")}
+        out.setdefault(series["name"].partition("_")[0], []).append(Growth(x=xs, y=ys, **told_of))
+    return out
+
+
 def lines(told: Mapping[str, Any], scenario: str, curve: str) -> list[Line]:
     """Of every side that has this curve, ours first; empty when the scenario was not played."""
     sides = [side for found in told["scenarios"] if found["name"] == scenario for side in found["sides"]]

@@ -107,7 +107,8 @@ def play(scenario: Scenario, ours: Side, options: Options, tell: Tell) -> Result
             runners.append(partial(_run_server, server, scenario, options))
         played: list[Round] = []
         rounds = options.rounds if options.rounds_asked else min(options.rounds, scenario.most_rounds)
-        while sum(map(is_quiet, played)) < rounds and len(played) < MOST_TRIES * rounds:
+        tries = MOST_TRIES * rounds if options.quiet_wait_s else rounds
+        while sum(map(is_quiet, played)) < rounds and len(played) < tries:
             played.append(_round(len(played), scenario, sides, runners, options, tell))
     kept = quietest(played, rounds)
     return Result(

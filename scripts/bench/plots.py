@@ -15,7 +15,7 @@ import pip_call
 from attrs import frozen
 from console import Refusal
 
-from bench.curves import Line, Mark, lines, marks
+from bench.curves import Growth, Line, Mark, groups, lines, marks
 from bench.errors import BenchError
 
 if TYPE_CHECKING:
@@ -149,6 +149,8 @@ def draw(pyplot: Any, text: str, folder: Path) -> list[Path]:
                     if found := lines(told, chart.scenario, chart.curve):
                         figure = _chart(pyplot, chart, found, theme)
                         made += _save(pyplot, figure, folder, f"{chart.scenario}-{chart.curve}-{theme.name}")
+                for name, growing in groups(told).items():
+                    made += _save(pyplot, _growth(pyplot, growing, theme), folder, f"scale-{name}-{theme.name}")
                 if ratios := marks(told):
                     made += _save(pyplot, _ratios(pyplot, ratios, theme, told), folder, f"ratios-{theme.name}")
     except OSError as error:
@@ -192,6 +194,21 @@ def _chart(pyplot: Any, chart: Chart, found: Sequence[Line], theme: Theme) -> An
     axes.set(xlabel=chart.x, ylabel=chart.y)
     axes.set_title(chart.title, loc="left", fontweight="bold")
     axes.legend()
+    return figure
+
+
+def _growth(pyplot: Any, growing: Sequence[Growth], theme: Theme) -> Any:
+    """Costs by size, both axes in steps of factors: a straight line is a power, a level one costs nothing more."""
+    figure, axes = pyplot.subplots(figsize=(6.4, 4.8), layout="constrained")
+    for series, colour in zip(growing, theme.colours, strict=False):
+        power = "" if series.slope is None else f", size^{series.slope:.2f}"
+        label = f"{series.title}, {series.unit}{power}"
+        axes.plot(series.x, series.y, color=colour, linewidth=2.5, marker="o", label=label)
+    axes.set(xscale="log", yscale="log", xlabel=growing[0].size)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_title("How costs grow", loc="left", fontweight="bold")
+    axes.legend(fontsize=11)
     return figure
 
 

@@ -51,7 +51,7 @@ def reach(url: str, *, model: str = "") -> Remote:
     """
     address = address_of(url, key=os.environ.get(KEY, ""))
     try:
-        headers = {"Authorization": f"Bearer {address.key}"} if address.key else {}
+        headers = address.authorization
         reply = httpx2.get(f"{address.url}/v1/models", headers=headers, timeout=LONGEST_S, trust_env=False)
         names = [str(entry["id"]) for entry in reply.raise_for_status().json()["data"]]
     except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:

@@ -8,6 +8,7 @@ from bench.scenarios import (
     chance,
     crowd,
     decode,
+    exam,
     flock,
     gap,
     keystrokes,
@@ -48,5 +49,6 @@ SCENARIOS: tuple[Scenario, ...] = (
     keystrokes.SCENARIO,
     replay.SCENARIO,
     quiz.SCENARIO,
+    exam.SCENARIO,
     nightly.SCENARIO,
 )

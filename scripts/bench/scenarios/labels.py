@@ -2,8 +2,9 @@
 
 Shows seconds an answer when all there is to say is one of a few words. Reame gets the labels as `choice`; llama-server
 the same as a GBNF grammar, the way its documentation gives. Favours Reame a little: what a label must go on with once
-it is certain is written without being computed. Both have the instruction in their cells after the first message. How
-many are right is the model's merit, and the same on both sides where they compute the same.
+it is certain is written without being computed. Both have the instruction in their cells after the first message.
+Answers may differ: Reame writes a label in the tokens that its text has by itself, a grammar lets any split of it
+through, such as letter by letter. How many are right tells which is better, and is low for small models on both sides.
 """
 
 from __future__ import annotations

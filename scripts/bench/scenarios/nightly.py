@@ -108,27 +108,29 @@ def by_command(run: Run, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 async def by_client(run: Run, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    address = run.server.address
     waiting, answers = deque(asked), list[dict[str, Any]]()
     refusals: list[str] = []
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
 
     async def work() -> None:
         while waiting:
-            response = await client.post("/v1/chat/completions", json=waiting.popleft())
+            response = await client.post("/v1/chat/completions", json=address.told(waiting.popleft()))
             refusals.extend([response.text[:300]] if response.status_code != 200 else [])
             if refusals:
                 return
             answers.append(response.json())
 
-    url = run.server.address.url
     async with (
-        httpx2.AsyncClient(base_url=url, timeout=LONGEST_S, limits=limits, trust_env=False) as client,
+        httpx2.AsyncClient(
+            base_url=address.url, headers=address.authorization, timeout=LONGEST_S, limits=limits, trust_env=False
+        ) as client,
         trio.open_nursery() as nursery,
     ):
         for _ in range(slots_of(run.server.side)):
             nursery.start_soon(work)
     if refusals:
-        raise BenchError(f"llama-server refused a record: {refusals[0]}")
+        raise BenchError(f"{run.server.side.label} refused a record: {refusals[0]}")
     return answers
 
 
