@@ -1,6 +1,6 @@
 """The decode loop: alone owns the scheduler; takes jobs in, runs steps, sends events out.
 
-Bound: the job channel holds what the intake lets in (slots + queue).
+Bound: the job channel holds what the intake lets in (slots + queue), and as many forks of labels.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Intake:
         self._preparing = Preparing()
         self.tokens = DailyTokens()
         self.embeddings: Embeddings | None = None
-        self._send, self.jobs = trio.open_memory_channel[Job](self._room.capacity)
+        self._send, self.jobs = trio.open_memory_channel[Job](2 * self._room.capacity)
         self._ready = trio.Event()
 
     def opened(self, model: ServedModel, loop: DecodeLoop, memory: Memory) -> None:
@@ -142,7 +142,7 @@ class Intake:
                 labelling.close()
             if self._loop is not None:
                 self._loop.nudge()
-            self._room.give_back(num_choices + num_spare)
+            self._room.give_back(num_choices, num_spare)
             if replies is not None:
                 replies.account(self._metrics, key)
                 self.tokens.spend(key, replies.num_tokens)

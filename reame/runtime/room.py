@@ -1,7 +1,8 @@
 """Is there room: how many sequences are open, and how many there may be.
 
 Bound: `engine.slots + scheduler.queue` sequences; the next one gets 429 at once. Prompts to be warmed and background
-work are let in only while less than half of that is taken.
+work are let in only while less than half of that is taken. As many again may be short questions at forks of labels,
+which are never a reason to turn anybody away.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class Room:
         self.capacity = config.engine.slots + config.scheduler.queue
         self._slots = config.engine.slots
         self._num_open = 0
+        self._num_spare = 0
 
     def take(self, call: Call) -> int:
         """The places taken. What gives way fills half of them at most, so that it never turns others away. Raises
@@ -43,16 +45,16 @@ class Room:
         return number
 
     def take_spare(self, call: Call) -> int:
-        """Places for the forks of the labels, as far as nobody else has them; without any, one fork at a time is asked
-        when the answers are there."""
+        """Places for the forks of the labels, as far as others have not taken them; without any, one fork at a time is
+        asked when the answers are there."""
         labels = len(labels_of(call.constraint)) * len(call.prompts) if call.confidence else 0
-        room = self.capacity // 2 if call.background else self.capacity
-        number = max(0, min(labels, self._slots, room - self._num_open))
-        self._num_open += number
+        number = min(labels, self._slots, self.capacity - self._num_spare)
+        self._num_spare += number
         return number
 
-    def give_back(self, number: int) -> None:
+    def give_back(self, number: int, num_spare: int) -> None:
         self._num_open -= number
+        self._num_spare -= num_spare
 
 
 def full() -> RequestError:

@@ -89,7 +89,7 @@ class TestFull:
         async with serving(config_of(slots=1, queue=2), thread=Held()) as up:
             async with up.ask(call):
                 await trio.testing.wait_all_tasks_blocked()
-                for _ in range(3):
+                for _ in range(6):  # the channel holds as many forks of labels as it holds calls
                     async with up.ask(call):
                         pass
                 error = await refused(up, call)

@@ -196,6 +196,18 @@ async def test_a_server_without_room_to_spare_asks_one_fork_at_a_time(slots: int
     assert told(again.finishes[0]) == told(answer.finishes[0])
 
 
+async def test_nobody_is_turned_away_for_the_sake_of_forks(autojump_clock: MockClock) -> None:
+    found: list[dict[Any, float]] = []
+
+    async def ask(key: str) -> None:
+        found.append(told((await up.answer(call_of(), key=key)).finishes[0]))
+
+    async with fair(config_of(slots=2, queue=6), thread=PacedThread()) as up, trio.open_nursery() as nursery:
+        for number in range(8):
+            nursery.start_soon(ask, f"key{number}")
+    assert found == [pytest.approx(expected())] * 8
+
+
 async def test_an_elected_answer_has_them_too() -> None:
     async with fair(config_of(slots=8)) as up:
         answer = await up.answer(call_of(sampling=evolve(DRAWN, seed=1), conclave=Conclave(size=5)))
