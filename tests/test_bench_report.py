@@ -148,3 +148,10 @@ def test_every_scenario_says_what_it_shows_and_tests_only_its_own_metrics() -> N
         assert scenario.cells >= scenario.context
         for scale in (FULL, QUICK):
             assert {test.metric for test in scenario.tests(scale)} <= {metric.name for metric in scenario.metrics}
+
+
+def test_every_scenario_stands_in_the_documentation() -> None:
+    text = (Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md").read_text()
+    rows_of = {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("| `")}
+    told = {name.partition(" ")[0].strip("`"): "(named)" in name for name in rows_of}
+    assert told == {scenario.name: not scenario.by_default for scenario in SCENARIOS}

@@ -31,5 +31,7 @@ def write(path: Path | None, text: str) -> None:
 def read(path: Path) -> str:
     try:
         return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BenchError(f"cannot read {path}: {error}") from error
+    except OSError as error:
+        raise BenchError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BenchError(f"{path} is no text") from error

@@ -139,7 +139,11 @@ def _fetch() -> None:
 
 def draw(pyplot: Any, text: str, folder: Path) -> list[Path]:
     """Every chart that the JSON has something for, twice in two formats; the files."""
-    told = json.loads(text)
+    try:
+        told = json.loads(text)
+        told["scenarios"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise BenchError("this is not what --json of this benchmark writes") from error
     made: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)

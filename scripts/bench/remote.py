@@ -53,7 +53,9 @@ def reach(url: str, *, model: str = "") -> Remote:
     try:
         headers = address.authorization
         reply = httpx2.get(f"{address.url}/v1/models", headers=headers, timeout=LONGEST_S, trust_env=False)
-        names = [str(entry["id"]) for entry in reply.raise_for_status().json()["data"]]
+        if reply.status_code != 200:
+            raise BenchError(f"{url} answers /v1/models with status {reply.status_code}: {reply.text[:200]}")
+        names = [str(entry["id"]) for entry in reply.json()["data"]]
     except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:
         raise BenchError(f"{url} does not list its models as OpenAI's API does: {error}") from error
     if model and model not in names:
@@ -61,7 +63,7 @@ def reach(url: str, *, model: str = "") -> Remote:
     if not names:
         raise BenchError(f"{url} has no model")
     named = evolve(address, model=model or names[0])
-    return Remote(Side(f"{named.model} at {named.host}", "url"), named)
+    return Remote(Side(f"{named.model.rpartition('/')[2]} at {named.host}", "url"), named)
 
 
 def address_of(url: str, *, key: str = "") -> Address:
