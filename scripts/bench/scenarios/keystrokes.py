@@ -2,8 +2,10 @@
 
 Shows how soon grey text appears, and what the typing costs the machine: processor seconds of the server, all its
 threads. Both get what llama.vscode and llama.vim send to `/infill`; each answer is left when its first token came, as
-the next key is on its way. llama-server runs as those plugins advise, with `--cache-reuse 256`, and without. Favours
-nobody: both keep the file in their cells, and read again what stands behind the change.
+the next key is on its way. llama-server runs as those plugins advise (`-b 1024 -ub 1024 --cache-reuse 256`), with
+defaults, and with the other order of prefix and suffix (`--spm-infill`). Favours Reame, at a price: llama-server cuts
+the file to its batch (2,048 tokens, or 1,024), a quarter of it behind the cursor, and reads that quarter again at each
+key, as the line that is typed stands before it; Reame keeps the whole file, and so opens it more slowly.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ SCENARIO = Scenario(
     name="keystrokes",
     title="A person typing code",
     shows="how soon a completion begins at each key, and what typing costs",
-    favours="nobody: both keep the file in their cells",
+    favours="Reame at each key, llama-server when the file is opened, of which it reads less",
     metrics=(
         Metric(name="cold", title="the file is opened", unit="s", better="lower"),
         Metric(name="first", title="first token, median key", unit="ms", better="lower", goals=(Goal("ratio", 1.0),)),
@@ -78,7 +80,11 @@ SCENARIO = Scenario(
         Metric(name="cpu", title="processor time of all keys", unit="s", better="lower", goals=(Goal("ratio", 1.25),)),
     ),
     measure=measure,
-    rivals=(LLAMA_SERVER, Side("llama-server --cache-reuse 256", "llama-server", ("--cache-reuse", "256"))),
+    rivals=(
+        Side("llama-server, -b 1024", "llama-server", ("-b", "1024", "-ub", "1024", "--cache-reuse", "256")),
+        LLAMA_SERVER,
+        Side("llama-server, --spm-infill", "llama-server", ("--spm-infill",)),
+    ),
     models="coder",
     most_rounds=3,
 )
