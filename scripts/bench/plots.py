@@ -231,8 +231,8 @@ def _ratios(pyplot: Any, ratios: Sequence[Mark], theme: Theme, told: Mapping[str
     axes.xaxis.set_minor_formatter("")
     axes.set_yticks(range(len(ratios)), [mark.title for mark in reversed(ratios)], fontsize=11)
     axes.grid(axis="y", visible=False)
-    figure.suptitle(f"Reame beside {ratios[0].rival}, {told['model']}", x=0.02, ha="left", fontweight="bold")
-    axes.set_xlabel("left: slower    right: faster    hollow: no verdict")
+    figure.suptitle(f"Reame beside {ratios[0].rival}\n{told['model']}", x=0.02, ha="left", fontsize=14, weight="bold")
+    figure.supxlabel("left: worse    right: better    hollow: no verdict", fontsize=12)
     return figure
 
 
