@@ -107,6 +107,8 @@ def parse_hub(spec: str) -> HubFile:
 
 def identify(spec: str, directory: Path) -> Named:
     """What `spec` means, whether the file is here or not. ModelError when it means nothing, or more than one thing."""
+    if "\0" in spec:
+        raise ModelError(f"{spec!r} cannot be the name of a model or a file")
     if spec.startswith("hf:"):
         source = parse_hub(spec)
         path = directory / _local_name(source)

@@ -59,7 +59,9 @@ class Manner:
 
     def settings(self) -> dict[str, object]:
         """Name and value of all that `with_setting` can set."""
-        return {**asdict(self.config.sampling), "seed": self.seed, "system": self.system}
+        sampling = asdict(self.config.sampling)
+        del sampling["infill_temperature"]  # of editors; a chat fills no gaps
+        return {**sampling, "seed": self.seed, "system": self.system}
 
     def call(self, model: ServedModel, messages: Sequence[Message]) -> Call:
         defaults = asdict(self.config.sampling)

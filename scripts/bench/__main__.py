@@ -22,7 +22,7 @@ from bench.remote import reach
 from bench.report import table, to_json
 from bench.scenario import FULL, QUICK
 from bench.scenarios import SCENARIOS
-from bench.sides import LLAMA_SERVER, REAME
+from bench.sides import LLAMA_SERVER
 from reame.errors import ReameError
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def run(options: Options, chosen: Sequence[Scenario], *, same: bool, json: Path 
         "quick": options.scale is QUICK,
     }
     SAY.print(", ".join(f"{name} {value}" for name, value in facts.items()))
-    ours = evolve(LLAMA_SERVER, label="llama-server (A)") if same else REAME
+    ours = evolve(LLAMA_SERVER, label="llama-server (A)") if same else None
     out = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     results: list[Result] = []
     write(json, to_json(results, facts))
@@ -150,7 +150,7 @@ def run(options: Options, chosen: Sequence[Scenario], *, same: bool, json: Path 
             SAY.print(f"{scenario.name}: left out, it needs a model whose name has {scenario.models!r} in it")
             continue
         try:
-            results.append(play(scenario, ours, options, SAY.print))
+            results.append(play(scenario, ours or scenario.ours, options, SAY.print))
         except BenchError as error:
             SAY.print(f"bench: {scenario.name} could not be measured: {error}")
             failed = True

@@ -8,7 +8,7 @@ from attrs import Factory, define, field, frozen
 
 from bench.client import Part, play
 from bench.errors import BenchError
-from bench.sides import LLAMA_SERVER, Server, Side
+from bench.sides import LLAMA_SERVER, REAME, Server, Side
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,6 +123,8 @@ class Scenario:
     users: int = 1
     context: int = 4096
     cells: int = 8192
+    ours: Side = REAME
+    """Without drafts where they would be flattered: greedy answers to meaningless prompts soon repeat themselves."""
     rivals: tuple[Side, ...] = (LLAMA_SERVER,)
     by_default: bool = True
     """It is played when none is named; one that takes long is not."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bench.client import Part
 from bench.scenario import Metric, Run, Scenario, completion
+from bench.sides import NO_DRAFTS
 from bench.stats import Goal
 
 CROWDS = (1, 2, 4, 8)
@@ -39,5 +40,6 @@ SCENARIO = Scenario(
         Metric(name="last_first", title="the last first token of eight", unit="s", better="lower"),
     ),
     measure=measure,
+    ours=NO_DRAFTS,
     users=CROWDS[-1],
 )

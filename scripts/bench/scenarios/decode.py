@@ -10,6 +10,7 @@ from __future__ import annotations
 from bench.client import Part
 from bench.llama_bench import Test
 from bench.scenario import Metric, Run, Scale, Scenario, completion
+from bench.sides import NO_DRAFTS
 from bench.stats import Goal
 
 
@@ -32,5 +33,6 @@ SCENARIO = Scenario(
         Metric(name="first", title="first token, 16-token prompt", unit="ms", better="lower"),
     ),
     measure=measure,
+    ours=NO_DRAFTS,
     tests=tests,
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bench.client import Cue, Part
 from bench.errors import BenchError
 from bench.scenario import Metric, Run, Scenario, completion
-from bench.sides import LLAMA_SERVER, Side
+from bench.sides import LLAMA_SERVER, NO_DRAFTS, Side
 from bench.stats import Goal
 
 STREAM_TOKENS = 2000
@@ -52,6 +52,7 @@ SCENARIO = Scenario(
         Metric(name="first", title="first token of the newcomer", unit="s", better="lower"),
     ),
     measure=measure,
+    ours=NO_DRAFTS,
     users=2,
     rivals=(LLAMA_SERVER, Side("llama-server, -b 64", "llama-server", ("-b", "64", "-ub", "64"))),
 )

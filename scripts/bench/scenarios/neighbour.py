@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from bench.client import Part
 from bench.scenario import Metric, Run, Scenario, completion
-from bench.sides import LLAMA_SERVER, Side
+from bench.sides import LLAMA_SERVER, NO_DRAFTS, Side
 from bench.stats import Goal
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ SCENARIO = Scenario(
         ),
     ),
     measure=measure,
+    ours=NO_DRAFTS,
     rivals=(
         LLAMA_SERVER,
         Side("llama-server, GOMP_SPINCOUNT=1000", "llama-server", (), (("GOMP_SPINCOUNT", "1000"),)),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bench.client import Part
 from bench.scenario import Metric, Run, Scenario, completion
-from bench.sides import LLAMA_SERVER, Side
+from bench.sides import LLAMA_SERVER, NO_DRAFTS, Side
 from bench.stats import Goal
 
 USERS = 4
@@ -36,6 +36,7 @@ SCENARIO = Scenario(
         Metric(name="slowest", title="the slowest of them", unit="tok/s"),
     ),
     measure=measure,
+    ours=NO_DRAFTS,
     users=USERS,
     rivals=(LLAMA_SERVER, Side("llama-server, split KV", "llama-server", ("--no-kv-unified",))),
 )
