@@ -17,14 +17,16 @@ SLOW = 1.7
 """Times the usual length: a step from here on was held up."""
 HELD_UP = 0.25
 """Share of held-up steps in a window from which the threads are one too many."""
+SUSTAINED = 3
+"""Windows with so many held-up steps, one after the other, before fewer threads are tried: a burst passes."""
 CALM = 0.05
 """Share of held-up steps below which a window is calm."""
-PRESSED = 0.1
+PRESSED = 0.3
 """CPU pressure (the share of time in which somebody waits) above which more threads are not tried."""
-PATIENCE = 4
+PATIENCE = 2
 """Calm windows before more threads are tried; twice as many after each time that this went wrong."""
 MOST_PATIENCE = 64
-PROBE = 100
+PROBE = 80
 """Windows with fewer threads after which more are tried although there is no calm."""
 FASTER = 0.85
 """Share of the mean step with more threads that the mean step with fewer ones may take, to be worth it."""
@@ -54,6 +56,7 @@ class ThreadChoice:
         self._window: deque[tuple[bool, float]] = deque(maxlen=WINDOW)
         """For each step whether it was held up, and its length in best ones of its kind."""
         self._calm = 0
+        self._erratic = 0
         self._patience = PATIENCE
         self._is_trial = False
         self._tried: tuple[int, float] | None = None
@@ -98,7 +101,8 @@ class ThreadChoice:
         self._rest, self._age = max(0, self._rest - 1), self._age + 1
         if change := self._compare(took):
             return change
-        if held_up >= HELD_UP and self.threads > 1 and not self._rest:
+        self._erratic = self._erratic + 1 if held_up >= HELD_UP else 0
+        if (self._erratic >= SUSTAINED or self._is_trial) and held_up >= HELD_UP and self.threads > 1 and not self._rest:
             if self._is_trial:
                 self._patience = min(MOST_PATIENCE, 2 * self._patience)
             tried = None if self._is_trial else (-self._stride, took)
@@ -134,7 +138,7 @@ class ThreadChoice:
 
     def _change(self, by: int, why: Change, tried: tuple[int, float] | None = None) -> Change:
         self.threads = min(self.most, max(1, self.threads + by))
-        self._calm = self._age = 0
+        self._calm = self._age = self._erratic = 0
         self._is_trial = why is Change.RAISED
         self._tried = tried
         return why

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reame.core.thread_choice import MOST_PATIENCE, PATIENCE, PROBE, SLOW, WINDOW, Change, ThreadChoice
+from reame.core.thread_choice import MOST_PATIENCE, PATIENCE, PROBE, SLOW, SUSTAINED, WINDOW, Change, ThreadChoice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 CALM = [0.1] * WINDOW
 ERRATIC = [0.1, 0.1, 0.5] * (WINDOW // 3)
+LONG_ERRATIC = ERRATIC * SUSTAINED
 LESS_ERRATIC = [0.1, 0.1, 0.3] * (WINDOW // 3)
 ERRATIC_ALONE = [0.1, 0.1, 0.1, 0.25] * (WINDOW // 4)
 FIRST = [0.1]
@@ -29,7 +30,7 @@ def feed(choice: ThreadChoice, times: Iterable[float], *, rows: int = 1, pressur
 def lowered() -> ThreadChoice:
     """Two threads were one too many."""
     choice = ThreadChoice(2)
-    assert feed(choice, FIRST + ERRATIC) == [Change.LOWERED]
+    assert feed(choice, FIRST + LONG_ERRATIC) == [Change.LOWERED]
     assert choice.threads == 1
     return choice
 
@@ -50,9 +51,9 @@ def test_steady_steps_change_nothing() -> None:
 def test_erratic_steps_take_a_thread_away() -> None:
     """And another one, when that has helped, but not enough."""
     choice = ThreadChoice(4)
-    assert feed(choice, FIRST + CALM + ERRATIC) == [Change.LOWERED]
+    assert feed(choice, FIRST + CALM + LONG_ERRATIC) == [Change.LOWERED]
     assert choice.threads == 3
-    assert feed(choice, FIRST + LESS_ERRATIC) == [Change.LOWERED]
+    assert feed(choice, FIRST + LESS_ERRATIC * SUSTAINED) == [Change.LOWERED]
     assert choice.threads == 2
 
 
@@ -66,7 +67,7 @@ def test_fewer_threads_that_are_no_faster_are_given_back_and_not_tried_again_soo
         waits.append(windows)
         assert feed(choice, [0.25, *alone] if number == 0 else alone) == [Change.RETURNED]
         assert choice.threads == 2
-    assert waits == [1] + [PATIENCE * 2**i for i in range(5)] + [MOST_PATIENCE]
+    assert waits == [SUSTAINED, *(max(SUSTAINED, PATIENCE * 2**i) for i in range(5)), MOST_PATIENCE]
 
 
 def test_while_there_is_no_calm_more_threads_are_probed_now_and_then_and_kept_if_they_are_faster() -> None:
@@ -84,7 +85,7 @@ def test_steps_of_several_sizes_are_compared_by_their_own_best() -> None:
     """Small steps while two threads were held up, large ones with one: longer in seconds, and still better."""
     choice = ThreadChoice(2)
     feed(choice, [2.0], rows=64)
-    assert feed(choice, FIRST + ERRATIC) == [Change.LOWERED]
+    assert feed(choice, FIRST + LONG_ERRATIC) == [Change.LOWERED]
     assert feed(choice, [3.0] * (WINDOW + 1), rows=64) == []
     assert choice.threads == 1
 
@@ -104,6 +105,14 @@ def test_a_few_slow_steps_are_no_reason() -> None:
     """5 of 24 is below a quarter: a compaction, a log line, a cron job."""
     choice = ThreadChoice(2)
     assert feed(choice, [*FIRST, *([0.1] * (WINDOW - 5)), *([2.0] * 5)]) == []
+
+
+def test_a_burst_is_no_reason() -> None:
+    """Two windows, then calm again: a build that ended, another server's turn."""
+    choice = ThreadChoice(2)
+    for _ in range(5):
+        assert feed(choice, FIRST + ERRATIC * (SUSTAINED - 1) + CALM) == []
+    assert choice.threads == 2
 
 
 def test_it_comes_back_after_some_calm_windows() -> None:
@@ -129,7 +138,7 @@ def test_each_failed_trial_doubles_the_patience_and_a_good_one_resets_it() -> No
     assert waits == [PATIENCE * 2**i for i in range(5)] + [MOST_PATIENCE] * 2
     windows_until(choice, Change.RAISED, CALM)
     assert feed(choice, CALM * MOST_PATIENCE) == []
-    assert feed(choice, ERRATIC) == [Change.LOWERED], "not a failed trial any more"
+    assert feed(choice, LONG_ERRATIC) == [Change.LOWERED], "not a failed trial any more"
     assert windows_until(choice, Change.RAISED, CALM) == PATIENCE
 
 
@@ -148,12 +157,12 @@ def test_a_growing_context_is_no_neighbour() -> None:
 
 def test_a_neighbour_that_stays_is_a_reason_too() -> None:
     choice = ThreadChoice(2)
-    assert feed(choice, FIRST + CALM + [0.3] * WINDOW) == [Change.LOWERED]
+    assert feed(choice, FIRST + CALM + [0.3] * WINDOW * SUSTAINED) == [Change.LOWERED]
 
 
 def test_many_threads_go_by_the_eighth() -> None:
     choice = ThreadChoice(32)
-    feed(choice, FIRST + ERRATIC)
+    feed(choice, FIRST + LONG_ERRATIC)
     assert choice.threads == 28
 
 
