@@ -102,7 +102,8 @@ class ThreadChoice:
         if change := self._compare(took):
             return change
         self._erratic = self._erratic + 1 if held_up >= HELD_UP else 0
-        if (self._erratic >= SUSTAINED or self._is_trial) and held_up >= HELD_UP and self.threads > 1 and not self._rest:
+        enough = 1 if self._is_trial else SUSTAINED
+        if self._erratic >= enough and self.threads > 1 and not self._rest:
             if self._is_trial:
                 self._patience = min(MOST_PATIENCE, 2 * self._patience)
             tried = None if self._is_trial else (-self._stride, took)
