@@ -6,6 +6,7 @@ decode on, the decode thread therefore commits and plans by itself, and tells wh
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 
 WAKE_SECONDS = 0.02
-"""Faster than this nobody reads; and to send a token takes the other threads' cores half a millisecond."""
+"""Faster than this nobody reads; and to send a token takes the other threads' cores half a millisecond. A first token
+is sent at once."""
 
 
 @frozen
@@ -52,7 +54,8 @@ class RunAhead:
     most_steps: int
 
     def run(self, batch: Batch) -> None:
-        woken = self.clock()
+        awaited = any(not part.sequence.first_token for part in batch.slices)
+        woken = -inf if awaited else self.clock()
         for num_left in range(self.most_steps - 1, -1, -1):
             result = self.runner.run(batch)
             now, num_written = self.clock(), self.scheduler.admission.slots.num_written
