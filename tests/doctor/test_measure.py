@@ -51,6 +51,8 @@ GOOD = {
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Measured]:
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)  # set by whoever loaded llama.cpp in this process before
+
     def go(script: dict[str, Any], **options: Any) -> Measured:
         file = tmp_path / "script.json"
         file.write_text(json.dumps(script))

@@ -17,7 +17,7 @@ from reame.core.draft import DraftCount
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots
 from reame.core.step_time import StepTime
-from reame.core.thread_choice import WINDOW
+from reame.core.thread_choice import SUSTAINED, WINDOW
 from reame.engine.thread import InlineThread, decode_thread
 from reame.runtime.metrics import Metrics
 from reame.runtime.tuner import MOST_STEPS, PACE_S, VERDICT_S, Tuner, cpu_pressure, may_adapt
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from reame.engine.thread import Caller
 
 CALM = [0.1] * WINDOW
-ERRATIC = [0.1, 0.1, 0.9] * (WINDOW // 3)
+ERRATIC = [0.1, 0.1, 0.9] * (WINDOW // 3) * SUSTAINED
 FIRST = [0.1]
 """The first step of a kind says what is usual, and is not judged."""
 
