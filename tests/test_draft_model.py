@@ -35,7 +35,7 @@ def dear(rows: float = 1.0) -> StepCost:
 
 
 def live(tokens: Sequence[int]) -> LiveText:
-    text = LiveText("", len(tokens))
+    text = LiveText("")
     text.index.extend(tokens)
     return text
 

@@ -7,21 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from reame.commands.parameters import AsJson, File, Key, Sets
 from reame.config_load import load_config
 
 if TYPE_CHECKING:
     from reame.commands.archive_work import Here
 
-File = Annotated[
-    Path | None,
-    Parameter(name=["--config", "-c"], help="The daemon's TOML file; without it, the one that `reame serve` reads."),
-]
-Sets = Annotated[
-    tuple[str, ...],
-    Parameter(name="--set", negative="", show_default=False, help="A single setting, such as --set memory.path=DIR."),
-]
-AsJson = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="For programs: JSON.")]
-Key = Annotated[str, Parameter(help="The name of the API key, as in server.api_keys_file.")]
 OwnKey = Annotated[
     str, Parameter(show_default=False, help="Whose texts they are, where each API key has a memory of its own.")
 ]

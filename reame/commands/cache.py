@@ -7,22 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from reame.commands.parameters import AsJson, File, Key, Sets
 from reame.config_load import load_config
 
 if TYPE_CHECKING:
     from reame.commands.cache_work import Kept
 
-File = Annotated[
-    Path | None,
-    Parameter(name=["--config", "-c"], help="The daemon's TOML file; without it, the one that `reame serve` reads."),
-]
-Sets = Annotated[
-    tuple[str, ...],
-    Parameter(name="--set", negative="", show_default=False, help="A single setting, such as --set memory.path=DIR."),
-]
-AsJson = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="For programs: JSON.")]
 Most = Annotated[int, Parameter(help="Lines at most; 0 = all.")]
-Key = Annotated[str, Parameter(help="The name of the API key, as in server.api_keys_file.")]
 
 
 def register(app: App) -> None:

@@ -45,7 +45,7 @@ class StepCost:
         self._load, self._restore = load, restore
 
     def observe(self, rows: int, seconds: float) -> None:
-        edge = _edge(rows)
+        edge = edge_of(rows)
         scaled = seconds * edge / rows
         old = self._seconds.get(edge, scaled)
         self._seconds[edge] = old + WEIGHT * (scaled - old)
@@ -104,5 +104,6 @@ class StepCost:
         return less + (more - less) * (rows - low) / (high - low)
 
 
-def _edge(rows: int) -> int:
+def edge_of(rows: int) -> int:
+    """The number of rows that a step of `rows` rows is counted under."""
     return EDGES[min(bisect_left(EDGES, rows), len(EDGES) - 1)]

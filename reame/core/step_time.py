@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from reame.core.cost import EDGES
+from reame.core.cost import edge_of
 
 if TYPE_CHECKING:
     from reame.core.batch import Batch, StepResult
@@ -34,9 +33,7 @@ class StepTime:
     @property
     def group(self) -> int:
         """The number of rows that stands for this one."""
-        if self.num_rows <= EXACT:
-            return self.num_rows
-        return EDGES[min(bisect_left(EDGES, self.num_rows), len(EDGES) - 1)]
+        return self.num_rows if self.num_rows <= EXACT else edge_of(self.num_rows)
 
     @property
     def kind(self) -> int:

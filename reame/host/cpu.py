@@ -57,11 +57,6 @@ def cpu_share(root: Path = ROOT) -> CpuShare:
     )
 
 
-def usable_cores(root: Path = ROOT) -> float:
-    """The least of affinity, online CPUs and cgroup quota, in CPUs: 1.5 is one and a half."""
-    return cpu_share(root).usable
-
-
 def online_cpus(root: Path = ROOT) -> int:
     """Logical CPUs of the machine or container, whether this process may use them or not; at least 1."""
     return max(1, len(cpu_list(read(root, "sys/devices/system/cpu/online"))))

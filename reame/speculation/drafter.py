@@ -95,7 +95,7 @@ class Drafter:
 
     def _begin(self, sequence: LiveSequence) -> Live:
         request = sequence.request
-        text = LiveText(request.namespace, len(request.prompt))
+        text = LiveText(request.namespace)
         text.index.extend(sequence.tokens)
         text.tail_bytes = b"".join(map(self._piece, sequence.tokens[-TAIL_CHARACTERS // 4 :]))[-TAIL_CHARACTERS:]
         live = self._live[request.id] = Live(text)

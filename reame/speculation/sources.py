@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from attrs import Factory, define, field, frozen
 
 from reame.speculation.lookup import LONGEST, NgramIndex
-from reame.speculation.palimpsest import likeliest_path
+from reame.speculation.palimpsest import SOURCE, likeliest_path
 from reame.speculation.survival import Guess, match_kind
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ class LiveText:
     """One sequence as the drafter sees it: its prompt and what was generated, with the bytes of the end."""
 
     namespace: str
-    num_prompt: int
     index: NgramIndex = Factory(NgramIndex)
     hint: tuple[int, ...] = ()
     """What its constraint believes to follow."""
@@ -102,7 +101,7 @@ class Archived:
 
     continuations: Callable[[Sequence[int], str], list[Site]]
     """(tail, namespace) -> where it stood in the archive."""
-    name: str = "palimpsest"
+    name: str = SOURCE
 
     def guess(self, text: LiveText) -> Guess | None:
         sites = self.continuations(text.tail, text.namespace)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reame.host.cpu import Threads, cpu_share, default_threads, online_cpus, usable_cores
+from reame.host.cpu import Threads, cpu_share, default_threads, online_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +68,7 @@ def test_systemd_quota_200_percent_on_v2(tmp_path: Path) -> None:
             "sys/fs/cgroup/system.slice/cpu.max": "max 100000\n",
         },
     )
-    assert usable_cores(root) == 2.0
+    assert cpu_share(root).usable == 2.0
     assert default_threads(cpu_share(root)) == Threads(2, "2 threads: the cgroup quota is 2 CPUs")
 
 
@@ -87,7 +87,7 @@ def test_threads_never_exceed_the_quota_except_that_one_is_needed(
             "sys/fs/cgroup/cpu.max": limit,
         },
     )
-    assert usable_cores(root) == usable
+    assert cpu_share(root).usable == usable
     assert default_threads(cpu_share(root)).value == threads
 
 
@@ -100,7 +100,7 @@ def test_a_parent_s_tighter_quota_on_v1_counts(tmp_path: Path) -> None:
         files[f"sys/fs/cgroup/cpu,cpuacct/{folder}/cpu.cfs_quota_us"] = f"{quota}\n"
         files[f"sys/fs/cgroup/cpu,cpuacct/{folder}/cpu.cfs_period_us"] = "100000\n"
     root = tree(tmp_path, files)
-    assert usable_cores(root) == 3.0
+    assert cpu_share(root).usable == 3.0
     assert default_threads(cpu_share(root)).value == 3
 
 
@@ -114,7 +114,7 @@ def test_docker_on_v1_mounts_its_own_cgroup_as_the_top(tmp_path: Path) -> None:
             "sys/fs/cgroup/cpu/job/cpu.cfs_period_us": "100000",
         },
     )
-    assert usable_cores(root) == 2.5
+    assert cpu_share(root).usable == 2.5
 
 
 def test_a_cgroup_outside_of_the_namespace_reads_what_is_mounted(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_cgroup_outside_of_the_namespace_reads_what_is_mounted(tmp_path: Path)
             "sys/fs/cgroup/cpu.max": "100000 50000\n",
         },
     )
-    assert usable_cores(root) == 2.0
+    assert cpu_share(root).usable == 2.0
 
 
 def test_lxc_shows_the_host_s_topology_but_allows_five_of_six(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_lxc_shows_the_host_s_topology_but_allows_five_of_six(tmp_path: Path) ->
 
 
 def test_lxc_with_a_smaller_count_of_online_cpus(tmp_path: Path) -> None:
-    assert usable_cores(tree(tmp_path, {}, online="0-1")) == 2.0
+    assert cpu_share(tree(tmp_path, {}, online="0-1")).usable == 2.0
 
 
 def test_offline_cpus_are_not_ours(tmp_path: Path) -> None:
