@@ -13,7 +13,7 @@ from reame.core.admission import Admission, Limits
 from reame.core.batch import Batch, Load, Output, Slice, StepResult
 from reame.core.capture import Capture
 from reame.core.cost import StepCost
-from reame.core.draft import DraftCount
+from reame.core.draft_account import account_drafts
 from reame.core.events import Delta, Event, Finish, FinishReason, TokenLogprob, certain
 from reame.core.rows import RowPlanner
 from reame.core.sequence import Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from reame.core.blocks import Block
+    from reame.core.draft import DraftCount
     from reame.core.request import Request
     from reame.core.slots import Slots
 
@@ -147,26 +148,12 @@ class Scheduler:
                 self._finish(part.sequence, None, now, error=error, keep=False)
             return
         if batch.slices:
-            self._account_drafts(batch, result)
+            account_drafts(batch, result, self.cost, self.drafts)
             self.cost.observe(batch.num_rows, result.seconds)
         cell = slots.write(batch.num_rows)
         for part, output in zip(batch.slices, result.outputs, strict=True):
             self._advance(part, output, cell, now)
             cell += len(part.tokens)
-
-    def _account_drafts(self, batch: Batch, result: StepResult) -> None:
-        """A step with drafts saved the steps that its accepted tokens would have taken, and cost its extra rows."""
-        drafted = [(p, p.draft, o) for p, o in zip(batch.slices, result.outputs, strict=True) if p.draft]
-        if not drafted:
-            return
-        num_drawing = sum(part.samples for part in batch.slices)
-        num_plain = batch.num_rows - sum(part.num_drafted for part, _, _ in drafted)
-        extra = result.seconds - self.cost.seconds(num_plain)
-        for part, draft, output in drafted:
-            share = part.num_drafted / (batch.num_rows - num_plain)
-            saved = output.num_accepted * self.cost.seconds(num_plain) / num_drawing - share * extra
-            for count in (self.drafts.setdefault(draft.source, DraftCount()), part.sequence.drafts):
-                count.add(part.num_drafted, output.num_accepted, saved)
 
     def _take_restored(self, batch: Batch, result: StepResult) -> bool:
         """Blocks that went in are cells like any other. After one that did not, nothing else was done: False."""
