@@ -147,5 +147,10 @@ def _usage(usage: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tool_use(call: dict[str, Any]) -> dict[str, Any]:
+    """A call that `max_tokens` cut has no whole arguments: then the input is empty, and the stop reason says why."""
     function = call["function"]
-    return {"type": "tool_use", "id": call["id"], "name": function["name"], "input": json.loads(function["arguments"])}
+    try:
+        given = json.loads(function["arguments"])
+    except ValueError:
+        given = {}
+    return {"type": "tool_use", "id": call["id"], "name": function["name"], "input": given}

@@ -169,6 +169,16 @@ def test_tool_calls_of_an_answer() -> None:
     assert message["content"] == [{"type": "tool_use", "id": "c1", "name": "look", "input": {"at": "sky"}}]
 
 
+def test_a_tool_call_that_was_cut_has_no_input_and_says_why() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at":"sk'}}
+    choice = {"index": 0, "message": {"content": None, "tool_calls": [call]}, "finish_reason": "length"}
+    usage = {"prompt_tokens": 5, "completion_tokens": 2}
+    reply = {"id": "chatcmpl-1", "model": "tiny", "choices": [choice], "usage": usage, "reame": {}}
+    message = AnthropicVoice().whole(reply)
+    assert message["stop_reason"] == "max_tokens"
+    assert message["content"] == [{"type": "tool_use", "id": "c1", "name": "look", "input": {}}]
+
+
 def test_tool_calls_of_a_stream() -> None:
     head = {"id": "chatcmpl-1", "model": "tiny"}
 
