@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from reame.api.openapi_requests import ANSWERING, MOST_CHOICES, PENALTIES, PROMPT, REAME, SAMPLING, TOKENS
-from reame.api.openapi_words import Schema, body, either, flag, many, number, one_of, record, text, whole
+from reame.api.openapi_parts import NATIVE_WISHES
+from reame.api.openapi_requests import ANSWERING, MOST_CHOICES, PENALTIES, PROMPT, SAMPLING, TOKENS
+from reame.api.openapi_words import Schema, either, flag, many, number, one_of, part, record, text, whole
 from reame.api.schema import MAX_EDITOR_STOPS, MAX_STOP_CHARS
 from reame.api.schema_batches import URLS
 from reame.api.schema_native import MAX_FILES, MAX_PROBS
 
+_BIAS = [whole(0, 999_999_999), either(number(-100, 100), one_of(False))]
 _GENERATING: dict[str, Schema] = {
     "model": ANSWERING["model"],
     "n_predict": whole(-1, None, "Tokens of an answer at most; -1 = no limit, 0 = the prompt is only computed."),
@@ -17,7 +19,7 @@ _GENERATING: dict[str, Schema] = {
     **PENALTIES,
     "logit_bias": either(
         PENALTIES["logit_bias"],
-        many({"type": "array", "prefixItems": [whole(0, 999_999_999), either(number(-100, 100), one_of(False))]}),
+        many({"type": "array", "prefixItems": _BIAS, "minItems": 2, "maxItems": 2}),
     ),
     "stop": either(
         text(maxLength=MAX_STOP_CHARS), many(text(maxLength=MAX_STOP_CHARS), maxItems=MAX_EDITOR_STOPS)
@@ -29,13 +31,13 @@ _GENERATING: dict[str, Schema] = {
     "ignore_eos": flag("An answer goes on to its limit."),
     "t_max_predict_ms": number(0, 1e12, "The answer ends with its first line that ends after so long."),
     "stream": flag(),
-    "reame": REAME,
+    "reame": part(NATIVE_WISHES, note="Reame's own wishes."),
 }
-_FILE = record({"filename": text(), "text": text()})
+_FILE = part({"filename": text(), "text": text()})
 
 BODIES: dict[str, Schema] = {
-    "NativeRequest": body({"prompt": PROMPT, **_GENERATING}, "prompt"),
-    "InfillRequest": body(
+    "NativeRequest": part({"prompt": PROMPT, **_GENERATING}, "prompt"),
+    "InfillRequest": part(
         {
             "input_prefix": text("What stands above the line that is typed."),
             "input_suffix": text("What stands behind the cursor."),
@@ -46,7 +48,7 @@ BODIES: dict[str, Schema] = {
         "input_prefix",
         "input_suffix",
     ),
-    "TokenizeRequest": body(
+    "TokenizeRequest": part(
         {
             "content": text(),
             "model": ANSWERING["model"],
@@ -56,8 +58,8 @@ BODIES: dict[str, Schema] = {
         },
         "content",
     ),
-    "DetokenizeRequest": body({"tokens": TOKENS | {"minItems": 0}, "model": ANSWERING["model"]}, "tokens"),
-    "BatchRequest": body(
+    "DetokenizeRequest": part({"tokens": TOKENS | {"minItems": 0}, "model": ANSWERING["model"]}, "tokens"),
+    "BatchRequest": part(
         {
             "input_file_id": text("A file that was uploaded with the purpose batch.", minLength=1),
             "endpoint": one_of(*URLS),

@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from reame.api.openapi_words import Schema, body, either, flag, many, number, one_of, record, ref, text, whole
+from reame.api.openapi_parts import (
+    ANTHROPIC_CHOICE,
+    ANTHROPIC_FORMAT,
+    ANTHROPIC_MESSAGE,
+    ANTHROPIC_TEXT,
+    ANTHROPIC_TOOL,
+    CONSTRAINTS,
+    ITEM,
+    JSON_SCHEMA,
+    MESSAGE,
+    RESPONSE_FORMAT,
+    RESPONSES_CHOICE,
+    RESPONSES_TOOL,
+    TEXT_FORMAT,
+    TOOL,
+    TOOL_CHOICE,
+    WISHES,
+)
+from reame.api.openapi_words import Schema, either, flag, many, number, one_of, part, record, ref, text, whole
 from reame.api.schema import MAX_STOP_CHARS, MAX_STOPS
 from reame.api.schema_chat import MAX_TOP_LOGPROBS
 from reame.api.schema_completion import MAX_LOGPROBS
 from reame.api.schema_embeddings import MOST_INPUTS
+from reame.api.schema_tools import MAX_TOOLS
 from reame.api.schema_warm import LONGEST_S
 from reame.core.vote import MOST_CANDIDATES
 
 MOST_TOKENS, MOST_CHOICES = 2**31, 2**31 - 2
 """Stand for what only a running server knows: how many tokens its model has, how many answers it computes at once."""
 TOKENS = many(whole(0, MOST_TOKENS - 1), minItems=1)
+EMBEDDED = many(whole(0), "Token ids of the embeddings model.", minItems=1)
 SHORT = text(maxLength=MAX_STOP_CHARS)
 PROMPT = either(
     text(), many(text(), minItems=1), TOKENS, many(TOKENS, minItems=1),
     note="A text, token ids, or a list of either.",
 )  # fmt: skip
-REAME = record(
-    {
-        "answers": flag("false: compute, even when the very same request was answered before."),
-        "heal": flag("false: a prompt that ends within a word is not taken back to its last whole token."),
-        "background": flag("true: only while nobody else wants anything."),
-        "vote": text("Of best_of: what the candidates vote on."),
-        "early_stop": flag("Of best_of: false lets all candidates finish."),
-        "regex": text("A regular expression that the answer matches.", minLength=1),
-        "choice": many(text(minLength=1), "The answer is one of these.", minItems=1),
-        "grammar": text("A Lark grammar, or GBNF.", minLength=1),
-        "confidence": flag("true: tell the probability of every label, or of each field of the JSON."),
-    },
-    "Reame's own wishes.",
-)
+REAME = part(WISHES, note="Reame's own wishes.")
 SAMPLING: dict[str, Schema] = {
     "temperature": number(0, 2, "0 = always the most probable token."),
     "top_p": number(0, 1, "Choose among the fewest tokens whose probabilities reach this.", above=True),
@@ -62,66 +69,28 @@ ANSWERING: dict[str, Schema] = {
     "n": whole(1, MOST_CHOICES, "Answers to one prompt."),
     "best_of": either(whole(1, MOST_CANDIDATES), one_of("auto"), note="Candidates that vote; one answer comes back."),
     "stream": flag("Server-sent events, as the answer comes."),
-    "stream_options": record({"include_usage": flag("A last chunk with the usage.")}),
-    "response_format": record(
-        {
-            "type": one_of("text", "json_object", "json_schema"),
-            "schema": record(),
-            "json_schema": record(
-                {"name": text(), "description": text(), "schema": record(), "strict": flag()}, required=["schema"]
-            ),
-        },
-        "What the answer must be.",
-        required=["type"],
+    "stream_options": part({"include_usage": flag("A last chunk with the usage.")}),
+    "response_format": RESPONSE_FORMAT,
+    "structured_outputs": part(
+        {"json": JSON_SCHEMA, **CONSTRAINTS}, note="vLLM's name for constraints: one of these."
     ),
-    "structured_outputs": record(note="vLLM's name for constraints: json, regex, choice or grammar."),
     "reame": REAME,
 }
-FUNCTION = record(
-    {"name": text(pattern="^[A-Za-z0-9_-]{1,64}$"), "description": text(), "parameters": record(), "strict": flag()},
-    required=["name"],
-)
-TEXT_PART = record({"type": one_of("text"), "text": text()}, required=["type", "text"])
-CONTENT = either(text(), many(TEXT_PART))
-MESSAGE = record(
-    {
-        "role": one_of("system", "developer", "user", "assistant"),
-        "content": CONTENT,
-        "name": text(),
-        "reasoning_content": text(),
-        "tool_calls": many(
-            record(
-                {
-                    "id": text(minLength=1),
-                    "type": one_of("function"),
-                    "function": record({"name": text(), "arguments": text()}, required=["name", "arguments"]),
-                }
-            ),
-            "Of an assistant's message.",
-        ),
-    },
-    required=["role", "content"],
-)
-TOOL_MESSAGE = record(
-    {"role": one_of("tool"), "content": CONTENT, "tool_call_id": text("The call that it answers.", minLength=1)},
-    required=["role", "content", "tool_call_id"],
-)
-
 BODIES: dict[str, Schema] = {
-    "ChatRequest": body(
+    "ChatRequest": part(
         {
             "messages": many(ref("Message"), minItems=1),
             **ANSWERING,
             "logprobs": flag(),
             "top_logprobs": whole(0, MAX_TOP_LOGPROBS, "Needs logprobs."),
-            "tools": many(record({"type": one_of("function"), "function": FUNCTION}, required=["type", "function"])),
-            "tool_choice": either(one_of("none", "auto", "required"), record()),
+            "tools": many(TOOL, maxItems=MAX_TOOLS),
+            "tool_choice": TOOL_CHOICE,
             "parallel_tool_calls": flag(),
             "modalities": many(one_of("text")),
         },
         "messages",
     ),
-    "CompletionRequest": body(
+    "CompletionRequest": part(
         {
             "prompt": PROMPT,
             **ANSWERING,
@@ -132,65 +101,38 @@ BODIES: dict[str, Schema] = {
         },
         "prompt",
     ),
-    "MessagesRequest": body(
+    "MessagesRequest": part(
         {
-            "messages": many(
-                record({"role": one_of("user", "assistant"), "content": CONTENT}, required=["role", "content"]),
-                minItems=1,
-            ),
+            "messages": many(ANTHROPIC_MESSAGE, minItems=1),
             "max_tokens": whole(1),
             "model": ANSWERING["model"],
-            "system": CONTENT,
+            "system": ANTHROPIC_TEXT,
             "stop_sequences": many(SHORT, maxItems=MAX_STOPS),
             **SAMPLING,
             "stream": flag(),
-            "tools": many(
-                record({"name": text(minLength=1), "description": text(), "input_schema": record()}, required=["name"])
-            ),
-            "tool_choice": record(
-                {
-                    "type": one_of("auto", "any", "tool", "none"),
-                    "name": text(),
-                    "disable_parallel_tool_use": flag(),
-                },
-                required=["type"],
-            ),
-            "output_config": record({"format": record({"type": one_of("json_schema"), "schema": record()})}),
-            "output_format": record({"type": one_of("json_schema"), "schema": record()}),
+            "tools": many(ANTHROPIC_TOOL, maxItems=MAX_TOOLS),
+            "tool_choice": ANTHROPIC_CHOICE,
+            "output_config": part({"format": ANTHROPIC_FORMAT}),
+            "output_format": ANTHROPIC_FORMAT,
             "reame": REAME,
         },
         "messages",
         "max_tokens",
     ),
-    "ResponsesRequest": body(
+    "ResponsesRequest": part(
         {
-            "input": either(
-                text(),
-                many(
-                    record(
-                        {
-                            "type": one_of("message", "function_call", "function_call_output", "reasoning"),
-                            "role": one_of("system", "developer", "user", "assistant"),
-                            "content": either(text(), many(record({"type": text(), "text": text()}))),
-                            "call_id": text(),
-                            "name": text(),
-                            "arguments": text(),
-                            "output": either(text(), many(record())),
-                        }
-                    ),
-                    minItems=1,
-                ),
-            ),
+            "input": either(text(), many(ITEM, minItems=1)),
             "model": ANSWERING["model"],
             "instructions": text("In front of everything, for this answer only."),
             "previous_response_id": text("The conversation that goes on."),
             "store": flag("false: the answer is not kept, and nothing can go on from it."),
             "max_output_tokens": whole(1),
-            "text": record({"format": record({"type": one_of("text", "json_object", "json_schema")})}),
+            "text": part({"format": TEXT_FORMAT}),
             "include": many(text()),
+            "metadata": record(),
             "top_logprobs": whole(0, MAX_TOP_LOGPROBS),
-            "tools": many(record({"type": one_of("function"), "name": text()}, required=["type", "name"])),
-            "tool_choice": either(one_of("none", "auto", "required"), record()),
+            "tools": many(RESPONSES_TOOL, maxItems=MAX_TOOLS),
+            "tool_choice": RESPONSES_CHOICE,
             "parallel_tool_calls": flag(),
             "stream": flag(),
             **SAMPLING,
@@ -201,11 +143,11 @@ BODIES: dict[str, Schema] = {
         },
         "input",
     ),
-    "EmbeddingsRequest": body(
+    "EmbeddingsRequest": part(
         {
             "input": either(
-                text(minLength=1), TOKENS,
-                many(either(text(minLength=1), TOKENS), minItems=1, maxItems=MOST_INPUTS),
+                text(minLength=1), EMBEDDED,
+                many(either(text(minLength=1), EMBEDDED), minItems=1, maxItems=MOST_INPUTS),
             ),
             "model": text("The embeddings model's id."),
             "encoding_format": one_of("float", "base64"),
@@ -213,7 +155,7 @@ BODIES: dict[str, Schema] = {
         },
         "input",
     ),
-    "WarmRequest": body(
+    "WarmRequest": part(
         {
             "prompt": PROMPT,
             "messages": many(ref("Message"), minItems=1),
@@ -221,7 +163,8 @@ BODIES: dict[str, Schema] = {
             "pin": flag("Keep it on disk, before what is not pinned."),
             "ttl_s": number(0, LONGEST_S, "Seconds that a pin holds.", above=True),
             "stream": flag("Progress as server-sent events."),
-        }
+        },
+        anyOf=[{"required": ["prompt"]}, {"required": ["messages"]}],
     ),
-    "Message": either(MESSAGE, TOOL_MESSAGE),
+    "Message": MESSAGE,
 }  # fmt: skip

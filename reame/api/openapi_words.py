@@ -1,7 +1,7 @@
 """JSON Schema in few words, for the tables of the OpenAPI document. Pure.
 
-An explicit null is an absent field, so whatever is not required may be null too: `nullable` says so, and `body` applies
-it to all of a request's fields.
+An explicit null is an absent field, so whatever a request does not require may be null too, at every depth: `part`
+says so.
 """
 
 from __future__ import annotations
@@ -40,6 +40,12 @@ def record(properties: dict[str, Schema] | None = None, note: str = "", **more: 
     return _noted({"type": "object", "properties": properties or {}} | more, note)
 
 
+def part(properties: dict[str, Schema], *required: str, note: str = "", **more: Any) -> Schema:
+    """An object in a request: what is not required may be null."""
+    known = {name: each if name in required else nullable(each) for name, each in properties.items()}
+    return record(known, note, **more) | ({"required": list(required)} if required else {})
+
+
 def either(*schemas: Schema, note: str = "") -> Schema:
     return _noted({"anyOf": list(schemas)}, note)
 
@@ -52,12 +58,6 @@ def nullable(schema: Schema) -> Schema:
     note = schema.get("description", "")
     bare = {key: value for key, value in schema.items() if key != "description"}
     return _noted({"anyOf": [bare, {"type": "null"}]}, note)
-
-
-def body(fields: dict[str, Schema], *required: str) -> Schema:
-    """A request's body: what is not required may be null."""
-    properties = {name: each if name in required else nullable(each) for name, each in fields.items()}
-    return record(properties) | ({"required": list(required)} if required else {})
 
 
 def answer(properties: dict[str, Schema], *optional: str) -> Schema:

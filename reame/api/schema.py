@@ -148,7 +148,6 @@ def read_background(fields: Fields) -> bool:
 
 def read_stream(fields: Fields) -> tuple[bool, bool]:
     """(stream, include_usage). `stream_options` without `stream` is ignored."""
-    if not fields.flag("stream"):
-        return False, False
     options = fields.record("stream_options")
-    return True, options is not None and options.flag("include_usage")
+    include_usage = options is not None and options.flag("include_usage")
+    return (True, include_usage) if fields.flag("stream") else (False, False)

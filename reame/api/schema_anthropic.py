@@ -6,6 +6,7 @@ Blocks of text, tool calls and tool results are taken over; earlier thinking is 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 
 _SAME = ("model", "max_tokens", "temperature", "top_p", "top_k", "stream", "min_p", "seed", "reame")
 """Fields that mean the same in both; Reame's own among them."""
-_OWN_NAMES = {"stop": "stop_sequences", "response_format": "output_config.format"}
+_OWN_NAMES = {
+    r"stop": "stop_sequences",
+    r"response_format(\.json_schema)?": "output_config.format",
+    r"(tools\[\d+\])\.function\.parameters": r"\1.input_schema",
+    r"(tools\[\d+\]|tool_choice)\.function": r"\1",
+}
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 _THINKING = ("thinking", "redacted_thinking")
 
@@ -55,23 +61,24 @@ def _wanted(body: dict[str, Any], limits: Limits) -> MessagesWanted:
 
 
 def renamed(error: RequestError, names: dict[str, str]) -> RequestError:
-    """The same error about the field's name in the protocol that is spoken."""
-    head, dot, rest = (error.param or "").partition(".")
-    if head not in names:
-        return error
-    own = f"{names[head]}{dot}{rest}"
-    return RequestError(error.message.replace(str(error.param), own, 1), param=own, code=error.code)
+    """The same error about the field's name in the protocol that is spoken. `names`: from the beginning of a name in
+    chats, as a regular expression, to that of its own."""
+    for chat, own in names.items():
+        param, found = re.subn(rf"^{chat}(?![^.\[])", own, error.param or "")
+        if found:
+            return RequestError(error.message.replace(str(error.param), param, 1), param=param, code=error.code)
+    return error
 
 
 def _chat_body(fields: Fields) -> dict[str, Any]:
     body = {name: fields.get(name) for name in _SAME}
-    body["stop"] = fields.array("stop_sequences")
+    body["stop"] = fields.texts("stop_sequences")
     body["messages"] = [*_system(fields), *_messages(fields)]
     body["stream_options"] = {"include_usage": True}
     tools = fields.array("tools")
     if tools:
         body["tools"] = [_tool(fields, index, tool) for index, tool in enumerate(tools)]
-        body |= _tool_choice(fields)
+    body |= _tool_choice(fields)
     options = fields.record("output_config")
     shape = fields.record("output_format") or (options.record("format") if options else None)
     if shape is not None:
@@ -186,9 +193,10 @@ def _tool_choice(fields: Fields) -> dict[str, Any]:
     if choice is None:
         return {}
     name = choice.text("type")
+    only = choice.text("name")
     single = {"parallel_tool_calls": False} if choice.flag("disable_parallel_tool_use") else {}
     if name == "tool":
-        return {"tool_choice": {"type": "function", "function": {"name": choice.text("name")}}} | single
+        return {"tool_choice": {"type": "function", "function": {"name": only}}} | single
     if name not in _CHOICES:
         raise choice.fault("type", 'must be "auto", "any", "tool" or "none".')
     return {"tool_choice": _CHOICES[name]} | single

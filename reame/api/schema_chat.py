@@ -5,7 +5,7 @@ A conversation whose last message is the assistant's is continued: the answer go
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reame.api import schema
 from reame.api.schema import Limits, Wanted
@@ -27,7 +27,8 @@ def read_chat(raw: bytes, limits: Limits) -> Wanted:
     """Raises RequestError (400) with the field at fault."""
     fields = schema.read_fields(raw)
     messages = read_messages(fields)
-    _refuse_sound(fields, fields.array("modalities"))
+    _refuse_sound(fields, fields.texts("modalities"))
+    schema.read_heal(fields)  # healing is of completions; a wrong wish is a fault here too
     tools, form = read_tools(fields), read_format(fields)
     if tools.shown and form.constraint:
         raise fields.fault(form.field, "and tools cannot be combined: send one of them.")
@@ -64,6 +65,6 @@ def _read_logprobs(fields: Fields) -> int | None:
     return (top or 0) if wanted else None
 
 
-def _refuse_sound(fields: Fields, modalities: Sequence[Any] | None) -> None:
+def _refuse_sound(fields: Fields, modalities: Sequence[str] | None) -> None:
     if modalities and any(modality != "text" for modality in modalities):
         raise fields.fault("modalities", 'may hold nothing but "text".')

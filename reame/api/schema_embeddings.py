@@ -43,25 +43,30 @@ def read_embeddings(raw: bytes, limits: Limits) -> EmbeddingsWanted:
 def _inputs(fields: Fields) -> tuple[str | tuple[int, ...], ...]:
     value = fields.get("input")
     if isinstance(value, str):
-        return (value,)
+        return (_one(fields, "input", value),)
     if value is None:
         raise fields.fault("input", "is required.")
     if not isinstance(value, list) or not value:
         what = "an empty list" if value == [] else kind(value)
         raise fields.fault("input", f"must be a string, token ids, or a list of either, not {what}.")
     if _is_tokens(value):
-        return (tuple(value),)
+        return (_one(fields, "input", value),)
     if len(value) > MOST_INPUTS:
         raise fields.fault("input", f"may have at most {MOST_INPUTS} texts, not {len(value)}.")
-    return tuple(_one(fields, index, item) for index, item in enumerate(value))
+    return tuple(_one(fields, f"input[{index}]", item) for index, item in enumerate(value))
 
 
-def _one(fields: Fields, index: int, item: Any) -> str | tuple[int, ...]:
+def _one(fields: Fields, name: str, item: Any) -> str | tuple[int, ...]:
+    """How long it may be, and which token ids there are, only its model knows."""
+    if item in ("", []):
+        raise fields.fault(name, "is empty.")
     if isinstance(item, str):
         return item
     if isinstance(item, list) and _is_tokens(item):
+        if min(item) < 0:
+            raise fields.fault(name, "has a token id below 0.")
         return tuple(item)
-    raise fields.fault(f"input[{index}]", f"must be a string or a list of token ids, not {kind(item)}.")
+    raise fields.fault(name, f"must be a string or a list of token ids, not {kind(item)}.")
 
 
 def _is_tokens(value: list[Any]) -> bool:

@@ -169,6 +169,13 @@ class Fields:
             raise self.wrong(name, "an object")
         return Fields(value, self.param(name))
 
+    def texts(self, name: str) -> list[str] | None:
+        """A list that holds nothing but strings."""
+        value = self.array(name)
+        if value is not None and not all(isinstance(item, str) for item in value):
+            raise self.fault(name, "must be a list of strings.")
+        return value
+
     def array(self, name: str) -> list[Any] | None:
         value = self.values.get(name)
         if value is not None and not isinstance(value, list):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from reame.api.schema_fields import Fields
     from reame.core.constraint import Kind
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _OWN: dict[str, Kind] = {"regex": "regex", "choice": "choice", "grammar": "grammar"}
 _VLLM: dict[str, Kind] = {"json": "json_schema", **_OWN}
 _TOP: dict[str, Kind] = {
@@ -105,7 +105,7 @@ def _of_response_format(response: Fields) -> Iterator[Format]:
 def _of_json_schema(inner: Fields) -> Format:
     """`name` and `description` are for the client; `strict` changes nothing, as every answer is held to its schema."""
     name = inner.text("name")
-    if name is not None and not _NAME.fullmatch(name):
+    if name is not None and not NAME.fullmatch(name):
         raise inner.fault("name", "must have 1 to 64 letters, digits, underscores or dashes.")
     inner.flag("strict")
     inner.text("description")
@@ -145,8 +145,8 @@ def _schema(fields: Fields, name: str) -> Any:
 
 
 def _labels(fields: Fields, name: str) -> list[str]:
-    labels = fields.array(name)
-    if not labels or not all(isinstance(label, str) and label for label in labels):
+    labels = fields.texts(name)
+    if not labels or not all(labels):
         raise fields.fault(name, "must be a list of texts, none of them empty, and not be empty itself.")
     return labels
 

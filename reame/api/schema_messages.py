@@ -39,9 +39,10 @@ def _read_message(fields: Fields, index: int, message: Any) -> dict[str, Any]:
     role = _ROLES.get(inner.text("role") or "")
     if role is None:
         raise inner.fault("role", f"must be one of {', '.join(_ROLES)}.")
-    calls = _read_tool_calls(inner) if role == "assistant" else None
-    out: dict[str, Any] = {"role": role, "content": _read_content(inner, optional=bool(calls))}
-    if calls:
+    calls = _read_tool_calls(inner)
+    may_lack_text = role == "assistant" and bool(calls)
+    out: dict[str, Any] = {"role": role, "content": _read_content(inner, optional=may_lack_text)}
+    if calls and role == "assistant":
         out["tool_calls"] = calls
     if role == "tool":
         out["tool_call_id"] = _required(inner, "tool_call_id")
@@ -93,11 +94,11 @@ def _read_tool_call(message: Fields, index: int, call: Any) -> dict[str, Any]:
     return {
         "id": _required(inner, "id"),
         "type": "function",
-        "function": {"name": _required(function, "name"), "arguments": _read_arguments(function)},
+        "function": {"name": _required(function, "name"), "arguments": read_arguments(function)},
     }
 
 
-def _read_arguments(function: Fields) -> Any:
+def read_arguments(function: Fields) -> Any:
     """As they came: JSON in a string, as OpenAI has it, or the object itself, as some clients do; "" means none."""
     value = function.get("arguments")
     if isinstance(value, dict):

@@ -153,6 +153,7 @@ def _wanted(fields: Fields, limits: Limits, prompts: tuple[Any, ...], sampling: 
     if fields.flag("ignore_eos"):
         banned = tuple((token, -100.0) for token in sorted(limits.eog_tokens))
         sampling = evolve(sampling, logit_bias=(*sampling.logit_bias, *banned))
+    _refuse_elections(fields)
     form = read_format(fields)
     limit_ms = fields.number("t_max_predict_ms", 0, 1e12)
     return NativeWanted(
@@ -165,6 +166,7 @@ def _wanted(fields: Fields, limits: Limits, prompts: tuple[Any, ...], sampling: 
             answers=schema.read_answers(fields),
             logprobs=probs if probs or shows_tokens else None,
             heal=schema.read_heal(fields),
+            background=schema.read_background(fields),
             generation_s=limit_ms / 1e3 if limit_ms else None,
             constraint=form.constraint,
             constraint_field=form.field,
@@ -175,6 +177,15 @@ def _wanted(fields: Fields, limits: Limits, prompts: tuple[Any, ...], sampling: 
         shows_tokens=shows_tokens,
         shows_probs=probs > 0,
     )
+
+
+def _refuse_elections(fields: Fields) -> None:
+    """These two endpoints' answers have no place for them."""
+    own = fields.record("reame") or Fields({})
+    for holder, names in ((fields, ("best_of",)), (own, ("vote", "early_stop", "confidence"))):
+        for name in names:
+            if holder.get(name) is not None:
+                raise holder.fault(name, "is not for this endpoint: ask /v1/completions.")
 
 
 def _read_max_tokens(fields: Fields) -> int | None:

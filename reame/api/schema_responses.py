@@ -13,6 +13,7 @@ from attrs import frozen
 from reame.api.schema_anthropic import renamed
 from reame.api.schema_chat import read_chat
 from reame.api.schema_fields import Fields, kind, parse_object
+from reame.api.schema_messages import read_arguments
 from reame.errors import RequestError
 
 if TYPE_CHECKING:
@@ -25,9 +26,15 @@ _SAME = (
     *("model", "temperature", "top_p", "stream", "parallel_tool_calls"),
     *("stop", "seed", "top_k", "min_p", "presence_penalty", "frequency_penalty", "reame"),
 )
-_OWN_NAMES = {"max_tokens": "max_output_tokens", "response_format": "text.format", "messages": "input"}
+_OWN_NAMES = {
+    r"max_tokens": "max_output_tokens",
+    r"response_format(\.json_schema)?": "text.format",
+    r"messages": "input",
+    r"(tools\[\d+\]|tool_choice)\.function": r"\1",
+}
 _LOGPROBS = "message.output_text.logprobs"
 _TEXT_PARTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
+_ROLES = ("system", "developer", "user", "assistant")
 _LEFT_OUT = ("reasoning",)
 
 
@@ -81,7 +88,7 @@ def _chat_body(fields: Fields) -> dict[str, Any]:
     body = {name: fields.get(name) for name in _SAME}
     body["max_tokens"] = fields.get("max_output_tokens")
     body["stream_options"] = {"include_usage": True}
-    if _LOGPROBS in (fields.array("include") or ()) or fields.get("top_logprobs") is not None:
+    if _LOGPROBS in (fields.texts("include") or ()) or fields.get("top_logprobs") is not None:
         body |= {"logprobs": True, "top_logprobs": fields.get("top_logprobs")}
     tools = fields.array("tools")
     if tools:
@@ -97,11 +104,12 @@ def _chat_body(fields: Fields) -> dict[str, Any]:
 def _echo(fields: Fields) -> dict[str, Any]:
     """What an answer repeats of its request, with OpenAI's defaults."""
     given = fields.values
+    metadata = fields.record("metadata")
     tools = [{"description": None, "strict": None, **tool} for tool in fields.array("tools") or ()]
     return {
         "instructions": fields.text("instructions"),
         "max_output_tokens": given.get("max_output_tokens"),
-        "metadata": given.get("metadata") or {},
+        "metadata": metadata.values if metadata else {},
         "parallel_tool_calls": given.get("parallel_tool_calls") is not False,
         "previous_response_id": given.get("previous_response_id"),
         "temperature": given.get("temperature"),
@@ -151,8 +159,10 @@ def _input(fields: Fields) -> list[Message]:
 
 def _add_item(messages: list[Message], inner: Fields) -> None:
     """Calls that follow each other, or a text of the assistant's, are one message in a chat."""
-    name = inner.text("type") or "message"
+    name = "message" if inner.get("type") is None else inner.text("type")
     if name == "message":
+        if inner.text("role") not in _ROLES:
+            raise inner.fault("role", f"must be one of {', '.join(_ROLES)}.")
         messages.append({"role": inner.text("role"), "content": _content(inner)})
     elif name == "function_call":
         if not messages or messages[-1]["role"] != "assistant":
@@ -166,14 +176,17 @@ def _add_item(messages: list[Message], inner: Fields) -> None:
 
 
 def _call(inner: Fields) -> dict[str, Any]:
-    function = {"name": _required(inner, "name"), "arguments": inner.text("arguments") or ""}
+    arguments = "" if inner.get("arguments") is None else read_arguments(inner)
+    function = {"name": _required(inner, "name"), "arguments": arguments}
     return {"id": _required(inner, "call_id"), "type": "function", "function": function}
 
 
 def _content(inner: Fields, name: str = "content") -> Any:
-    if inner.get(name) is None or isinstance(inner.get(name), str):
+    if isinstance(inner.get(name), str):
         return inner.get(name)
-    parts = inner.array(name) or []
+    parts = inner.array(name)
+    if parts is None:
+        raise inner.fault(name, "is required: a string or a list of parts.")
     return [_part(_object(inner, f"{name}[{index}]", part)) for index, part in enumerate(parts)]
 
 
@@ -181,7 +194,9 @@ def _part(inner: Fields) -> dict[str, Any]:
     key = _TEXT_PARTS.get(inner.text("type") or "")
     if key is None:
         raise inner.fault("type", 'must be "input_text" or "output_text": this server reads text only.')
-    return {"type": key, key: inner.get(key)}
+    if inner.text(key) is None:
+        raise inner.fault(key, "is required.")
+    return {"type": key, key: inner.text(key)}
 
 
 def _required(inner: Fields, name: str) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_TOOLS = 128
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+FUNCTION_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 @frozen
@@ -59,7 +59,7 @@ def _read_tool(fields: Fields, index: int, tool: Any) -> dict[str, Any]:
     function = inner.record("function")
     if function is None:
         raise inner.fault("function", "is required.")
-    if not _NAME.fullmatch(function.text("name") or ""):
+    if not FUNCTION_NAME.fullmatch(function.text("name") or ""):
         raise function.fault("name", "must have 1 to 64 letters, digits, underscores, dots or dashes.")
     function.text("description")
     function.flag("strict")
