@@ -1,4 +1,7 @@
-"""What all tests share: the real small model, which the suite fetches by itself and cannot do without."""
+"""What all tests share: the real small model, which the suite fetches by itself and cannot do without, and how
+Hypothesis draws. `--hypothesis-profile=search` draws others each time, more of them where a test does not say how many,
+and keeps what failed.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,25 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+import trio
+from hypothesis import HealthCheck, settings
 
 from reame.catalog import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from trio.testing import MockClock
+
 MODEL = "smollm2-135m"
+
+# No test depends on a clock, nor on which examples were drawn today: what fails here fails everywhere.
+settings.register_profile(
+    "suite", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True, print_blob=True
+)
+settings.register_profile("search", settings.get_profile("default"), deadline=None, max_examples=1000)
+settings.load_profile("suite")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,3 +49,16 @@ def model_path() -> Path:
     if done.returncode:
         pytest.fail(f"the test model cannot be had: {done.stderr.strip()}", pytrace=False)
     return resolve(MODEL)
+
+
+@pytest.fixture
+def autojump_clock(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> MockClock:
+    """Trio's, beside which the work of threads is done at once: virtual time does not wait for a thread, but jumps to
+    the next deadline while it works, and on a busy machine that would fail the test."""
+
+    async def run_sync(function: Callable[..., object], *args: object, **_: object) -> object:
+        await trio.lowlevel.checkpoint()
+        return function(*args)
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", run_sync)
+    return autojump_clock
