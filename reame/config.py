@@ -79,9 +79,9 @@ class EngineConfig:
         "Bit-identical results with K-quant models too, which then read prompts at half speed; others always are.",
     )
     spin_count: int = setting(
-        3000,
+        0,
         Whole(0, 1_000_000_000),
-        "GOMP_SPINCOUNT, unless the environment sets it: a short spin survives busy neighbours; 0 = libgomp's default.",
+        "How long threads spin at barriers (GOMP_SPINCOUNT); 0 = long while alone, shortly beside busy neighbours.",
     )
     extra_buffers: str = setting(
         "auto",
@@ -101,6 +101,11 @@ class SchedulerConfig:
         200,
         Whole(1, 60_000),
         "While somebody's stream runs, prompts are read in steps no longer than this (milliseconds).",
+    )
+    background_slowdown: float = setting(
+        0.05,
+        Number(0, 10),
+        "A step with users in it takes at most this share longer for batches; 0 = they wait while anybody is served.",
     )
     reserve_tokens: int = setting(
         512, Whole(1, 16_777_216), "Cells set aside at first for an answer without max_tokens; the reservation grows."

@@ -33,7 +33,7 @@ SECONDS = 60.0
 """For all children together; each ends by itself in time, or is killed `_LATE_S` after. So all is over by then, too."""
 COMMAND = (sys.executable, "-m", "reame.doctor.child")
 SPINS = (3000, 1000, 0)
-"""Lengths of spinning to try; 0 is libgomp's own, which is very long."""
+"""Lengths of spinning to try; 0 is the long one of `engine/spin.py`, as nobody changes it here."""
 _LATE_S = 8.0
 _LEAST = 0.3
 """Of the time that a child should have; with less it is not begun."""

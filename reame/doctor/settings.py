@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reame.doctor.advice import Setting
+from reame.doctor.results import Spin
 from reame.doctor.words import size
+from reame.engine.spin import SHORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from reame.config import Config
-    from reame.doctor.results import Measured, ModelMeasured, Spin
+    from reame.doctor.results import Measured, ModelMeasured
+    from reame.engine.footprint import Footprint
     from reame.engine.llama import LlamaOptions
     from reame.host.probe import Machine
 
@@ -30,9 +33,11 @@ _PROMPT, _ANSWER = 4, 1
 
 
 def settings(
-    machine: Machine, measured: Measured | None, config: Config, options: LlamaOptions, *, context_trained: int
+    machine: Machine, measured: Measured | None, config: Config, options: LlamaOptions, *, memory: Footprint | None
 ) -> Iterator[Setting]:
-    """`options` are those of the measurement: the config's, with all that it leaves open decided."""
+    """`options` are those of the measurement: the config's, with all that it leaves open decided. `memory`: what the
+    model takes with them.
+    """
     if measured is None or measured.model is None or measured.contention.is_noise:
         yield from _no_more_threads_than_cpus(machine, config)
     else:
@@ -41,7 +46,7 @@ def settings(
         yield from _repacking(measured.model, config, options)
     if measured is not None and measured.model is not None:
         yield from _cells_kind(config)
-        yield from _room(machine, measured.model, config, context_trained)
+        yield from _room(machine, measured.model, config, idle=memory.idle if memory else 0)
     if machine.disk is not None and not machine.disk.read_only:
         yield from _disk(machine.disk.free, machine.disk.mount, config)
 
@@ -66,12 +71,18 @@ def _threads(quick: int, model: ModelMeasured, config: Config) -> Iterator[Setti
 
 
 def _spin(model: ModelMeasured, config: Config) -> Iterator[Setting]:
-    """The least product of both times: neither a good neighbour nor a bad one decides alone."""
+    """The least product of both times: neither a good neighbour nor a bad one decides alone. 0 follows the company, and
+    has the best of both."""
+    if not config.engine.spin_count:
+        return
     now = model.spins.get(config.engine.spin_count)
     if now is None:
         return
-    best = min(model.spins, key=lambda count: _product(model.spins[count]))
-    other = model.spins[best]
+    spins = dict(model.spins)
+    if 0 in spins and SHORT in spins:
+        spins[0] = Spin(alone=spins[0].alone, beside=spins[SHORT].beside)
+    best = min(spins, key=lambda count: _product(spins[count]))
+    other = spins[best]
     if _product(now) > _CLEARLY**2 * _product(other):
         why = (
             f"a step takes {1e3 * other.alone:.0f} ms alone and {1e3 * other.beside:.0f} ms beside a busy process, "
@@ -108,13 +119,16 @@ def _cells_kind(config: Config) -> Iterator[Setting]:
         yield Setting("engine.flash_attention", True, "decoding stays fast while others fill the cache")
 
 
-def _room(machine: Machine, model: ModelMeasured, config: Config, context_trained: int) -> Iterator[Setting]:
-    """Context and cells that the RAM holds. Cells beyond the context keep finished sequences for their next turn."""
+def _room(machine: Machine, model: ModelMeasured, config: Config, *, idle: int) -> Iterator[Setting]:
+    """Context and cells that the RAM holds. Cells beyond the context keep finished sequences for their next turn.
+
+    `idle` bytes of the file are not looked at after loading.
+    """
     engine = config.engine
-    context = min(engine.context, context_trained or engine.context)
+    context = min(engine.context, model.context_trained or engine.context)
     free = int(_SPARE_RAM * min(machine.ram.most, machine.ram.available + model.file_bytes)) - model.anon_bytes
     free -= _LOGITS_AND_BUFFERS
-    beside = free - (model.size_bytes if config.model.mmap else 0)
+    beside = free - (model.size_bytes - idle if config.model.mmap else 0)
     why = f"{size(max(0, beside))} of RAM are left beside the model"
     if beside < _FEWEST * model.kv_bytes:  # the weights are pages of a file, which may go and come
         beside, why = free, "the weights do not fit beside more, and are read from the disk again and again"

@@ -52,7 +52,7 @@ class LlamaOptions:
     mlock: bool = False
     extra_buffers: bool = True
     exact: bool = False
-    spin_count: int = 3000
+    spin_count: int = 0
 
 
 class LlamaEngine:

@@ -7,6 +7,8 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from reame.engine.spin import set_spin
+
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -18,13 +20,11 @@ _state: dict[str, Any] = {"level": 0}
 def load_library(*, spin_count: int, exact: bool) -> ModuleType:
     """Import `llama_cpp.llama_cpp` and return it; the first call's environment holds for the process.
 
-    `spin_count` becomes GOMP_SPINCOUNT (0: libgomp's own), since libgomp reads it when it loads: a short spin is two to
-    ten times faster beside busy neighbours. `exact` switches off ggml's tiled kernel, which rounds otherwise from eight
+    `spin_count` as in `engine/spin.py`. `exact` switches off ggml's tiled kernel, which rounds otherwise from eight
     rows on. A value that the user has set in the environment is left alone.
     """
     if "library" not in _state:
-        if spin_count and "OMP_WAIT_POLICY" not in os.environ:
-            os.environ.setdefault("GOMP_SPINCOUNT", str(spin_count))
+        set_spin(spin_count)
         if exact:
             os.environ.setdefault("GGML_CPU_TILED_MM", "0")
         os.environ.setdefault("GGML_NO_BACKTRACE", "1")  # or an abort of ggml's starts gdb

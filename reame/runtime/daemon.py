@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
+from reame.engine.spin import spin_switch
 from reame.engine.thread import decode_thread
 from reame.errors import ModelError, RequestError
 from reame.runtime.decode import DecodeLoop
 from reame.runtime.embeddings import Embeddings
+from reame.runtime.forgetting import Forgetting, open_inbox
 from reame.runtime.loading import load, put_together
 from reame.runtime.notify import Supervisor
 from reame.runtime.reload import has_terminal
@@ -146,12 +148,20 @@ class Daemon:
             self._intake.opened(model, loop, memory)
             log.info("ready: %s", model.id)
             self._supervisor.ready(self._intake.detail)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(memory.run)
-            nursery.start_soon(tuner.run)
-            await loop.run()
-            tuner.close()
-            memory.close()
+        inbox = await trio.to_thread.run_sync(open_inbox, self._config)
+        forgetting = Forgetting(inbox, loop, memory)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(memory.run)
+                nursery.start_soon(tuner.run)
+                nursery.start_soon(forgetting.run)
+                await loop.run()
+                tuner.close()
+                forgetting.close()
+                memory.close()
+        finally:
+            if inbox is not None:
+                inbox.close()
         if self._intake.embeddings is not None:
             await self._intake.embeddings.close()
         await thread.call(parts.close)
@@ -168,6 +178,7 @@ class Daemon:
             prefill_threads=loaded.options.prefill_threads,
             adapts=may_adapt(self._config.engine),
             speculates=self._config.speculation.enabled,
+            spin=spin_switch(),
         )
 
     async def _watch(self, signals: AsyncIterator[int], nursery: trio.Nursery) -> None:

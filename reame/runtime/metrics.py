@@ -35,6 +35,7 @@ class Metrics:
         self.cached_tokens = counter("cached_tokens", "Of these, tokens that were not computed for the request.")
         self.candidates = counter("candidates", "Candidates of elections, by what became of them.", ("fate",))
         self.threads = Gauge("reame_threads", "Threads of a step, by its rows.", ("rows",), registry=self.registry)
+        self.short_spin = Gauge("reame_short_spin", "1 while threads spin only shortly.", registry=self.registry)
         self.step_errors = counter("step_errors", "Steps that failed inside llama.cpp.")
         self.step_seconds = Histogram(
             "reame_step_seconds",

@@ -1,4 +1,5 @@
-"""The tuner: watches how long steps take, chooses the number of threads, and says when drafts begin or cease to pay.
+"""The tuner: watches how long steps take and who else is there, chooses the number of threads and how long they spin,
+and says when drafts begin or cease to pay.
 
 A step of one row uses llama.cpp's `n_threads` and one of more rows its `n_threads_batch`, so there are two choices,
 each judged by its own steps. They are set on the decode thread, between two steps.
@@ -15,9 +16,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from reame.core.spin_choice import SpinChoice
 from reame.core.step_time import StepTime
 from reame.core.thread_choice import ThreadChoice
-from reame.host.contention import pressure
+from reame.host.contention import Watch, pressure
+from reame.host.cpu import cpu_share
 from reame.runtime.drafting import draft_prices
 from reame.speculation.verdict import Verdicts
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from reame.config import EngineConfig
     from reame.core.scheduler import Scheduler
     from reame.core.thread_choice import Change
+    from reame.engine.spin import SpinSwitch
     from reame.engine.thread import Caller
     from reame.runtime.metrics import Metrics
 
@@ -50,10 +54,23 @@ def cpu_pressure() -> float:
     return pressure().cpu or 0.0
 
 
+class Company:
+    """Called, it tells how many of this process's CPUs others used since the last call, the hypervisor included."""
+
+    def __init__(self) -> None:
+        self._share = cpu_share()
+        self._watch = Watch(self._share)
+
+    def __call__(self) -> float:
+        seen, self._watch = self._watch.look(), Watch(self._share)
+        return seen.others + seen.stolen * self._share.usable
+
+
 class Tuner:
     """`run` ends with `close`. `set_threads(decode, prefill)` is called on the decode thread `thread`.
 
     `scheduler` is only read, also while it is lent. `adapts`: the threads may change; `speculates`: drafts are watched.
+    `spin` is None where it is fixed.
     """
 
     def __init__(
@@ -67,7 +84,9 @@ class Tuner:
         prefill_threads: int,
         adapts: bool,
         speculates: bool,
+        spin: SpinSwitch | None = None,
         pressure: Callable[[], float] = cpu_pressure,
+        company: Callable[[], float] | None = None,
     ) -> None:
         self._thread = thread
         self._set_threads = set_threads
@@ -76,6 +95,7 @@ class Tuner:
         self._one, self._more = ThreadChoice(threads), ThreadChoice(prefill_threads)
         self._adapts = adapts
         self._pressure = pressure
+        self._spin, self._spin_choice, self._company = spin, SpinChoice(), company or Company()
         self._verdicts = Verdicts() if speculates else None
         self._send, self._steps = trio.open_memory_channel[StepTime](MOST_STEPS)
         self._clock = trio.lowlevel.current_clock()
@@ -96,6 +116,7 @@ class Tuner:
         with self._scope:
             async for step in self._steps:
                 steps = [step, *self._waiting()]
+                self._choose_spin()
                 if self._adapts:
                     await self._judge(steps)
                 self._say_whether_drafts_pay()
@@ -117,6 +138,17 @@ class Tuner:
                 await self._thread.call(partial(self._set, self._one.threads, self._more.threads))
                 self._tell_change(choice, before, change)
                 return
+
+    def _choose_spin(self) -> None:
+        if self._spin is None or not self._spin_choice.observe(self._company()):
+            return
+        if self._spin_choice.is_short:
+            self._spin.shorten()
+            log.info("threads spin only shortly: others use these cores too")
+        else:
+            self._spin.lengthen()
+            log.info("threads spin long again: nobody else uses these cores")
+        self._metrics.short_spin.set(self._spin.is_short)
 
     def _set(self, decode: int, prefill: int) -> None:
         """On the decode thread."""

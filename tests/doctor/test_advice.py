@@ -143,9 +143,14 @@ def test_it_says_whether_drafts_pay(tmp_path: Path) -> None:
 
 
 def test_spinning_is_judged_alone_and_beside(tmp_path: Path) -> None:
-    assert "engine.spin_count" not in advised(report(lxc, tmp_path, SAMPLE)), "1000 is hardly better than 3000"
-    better = with_model(spins={3000: Spin(alone=0.08, beside=0.4), 1000: Spin(alone=0.085, beside=0.15)})
-    assert advised(report(lxc, tmp_path, better))["engine.spin_count"] == 1000
+    fixed = advised(report(lxc, tmp_path, SAMPLE, engine__spin_count=3000))
+    assert "engine.spin_count" not in fixed, "1000 is hardly better than 3000, and so is following the company"
+    spins = {3000: Spin(alone=0.08, beside=0.4), 1000: Spin(alone=0.085, beside=0.15)}
+    better = with_model(spins=spins)
+    assert advised(report(lxc, tmp_path, better, engine__spin_count=3000))["engine.spin_count"] == 1000
+    adaptive = with_model(spins=spins | {0: Spin(alone=0.075, beside=0.5)})
+    assert advised(report(lxc, tmp_path, adaptive, engine__spin_count=3000))["engine.spin_count"] == 0
+    assert "engine.spin_count" not in advised(report(lxc, tmp_path, better)), "it follows the company"
 
 
 def test_repacked_weights_go_when_the_mix_is_faster_without(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from reame.core.admission import Limits
 from reame.core.draft import DraftCount
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots
+from reame.core.spin_choice import PATIENCE
 from reame.core.step_time import StepTime
 from reame.core.thread_choice import SUSTAINED, WINDOW
 from reame.engine.thread import InlineThread, decode_thread
@@ -24,7 +25,7 @@ from reame.runtime.tuner import MOST_STEPS, PACE_S, VERDICT_S, Tuner, cpu_pressu
 from reame.speculation.verdict import LEAST_DRAWN
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     import pytest
 
@@ -49,7 +50,14 @@ class Machine:
     pressure: float = 0.0
     set: list[tuple[int, int]] = field(factory=list)
 
-    def tuner(self, thread: Caller, *, adapts: bool = True) -> Tuner:
+    def tuner(
+        self,
+        thread: Caller,
+        *,
+        adapts: bool = True,
+        spin: Switch | None = None,
+        company: Callable[[], float] = lambda: 0.0,
+    ) -> Tuner:
         return Tuner(
             thread,
             lambda decode, prefill: self.set.append((decode, prefill)),
@@ -59,6 +67,8 @@ class Machine:
             prefill_threads=4,
             adapts=adapts,
             speculates=True,
+            spin=spin,
+            company=company,
             pressure=lambda: self.pressure,
         )
 
@@ -231,3 +241,37 @@ async def test_threads_change_between_the_steps_of_a_loop_that_runs_ahead(monkey
                 texts |= set((await up.answer(call_of(prompt, max_tokens=100))).texts)
     assert machine.set[0] == (2, 4)
     assert texts == {text_of(prompt, 100)}
+
+
+@define
+class Switch:
+    """Notes what it is told."""
+
+    is_short: bool = False
+    told: list[str] = field(factory=list)
+
+    def shorten(self) -> None:
+        self.is_short = True
+        self.told.append("short")
+
+    def lengthen(self) -> None:
+        self.is_short = False
+        self.told.append("long")
+
+
+async def test_the_spin_follows_the_company(autojump_clock: object, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    machine, switch = Machine(), Switch()
+    company = iter([0.0, 1.0, 0.9, *[0.1] * PATIENCE, 0.2])
+    tuner = machine.tuner(InlineThread(), adapts=False, spin=switch, company=lambda: next(company))
+    shown = []
+    async with running(tuner):
+        for _ in range(7):
+            await feed(tuner, FIRST)
+            shown.append(machine.metrics.registry.get_sample_value("reame_short_spin"))
+    assert switch.told == ["short", "long"]
+    assert shown == [0, 1, 1, 1, 1, 0, 0]
+    assert told(caplog) == [
+        "threads spin only shortly: others use these cores too",
+        "threads spin long again: nobody else uses these cores",
+    ]
