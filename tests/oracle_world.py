@@ -278,6 +278,7 @@ class World:
             return bool(self.loads)
         self.steps += 1
         assert batch.num_rows <= self.engine.max_rows
+        self.check_pace(batch)
         num_sampled = sum(1 + part.num_drafted for part in batch.slices if part.samples)
         assert num_sampled + sum(len(part.rated) for part in batch.slices) <= self.limits.max_sampled
         if batch.slices and self.random.random() < 0.006:
@@ -316,11 +317,31 @@ class World:
         assert (len(running), self.slots.num_pinned) == (len(self.scheduler.running), len(pinned))
         assert all(s.cells_wanted <= s.num_reserved <= s.max_cells for s in self.scheduler.running)
         assert promised <= self.slots.num_free, "more cells promised than there are"
-        rows = {s.request.background for s in self.scheduler.running}
-        assert rows != {True, False}, "background work runs beside other work"
+        self.check_idle_lane()
         owners: dict[int, str] = {}
         for slot in self.slots.slots:
             assert all(owners.setdefault(cell, slot.namespace) == slot.namespace for cell in slot.cells)
+
+    def check_idle_lane(self) -> None:
+        """Background work holds nothing that people wait for, and does not use the disk beside them."""
+        admission = self.scheduler.admission
+        behind = [s for s in admission.running if s.request.background]
+        waiting = [s for s in admission.queue if not s.request.background]
+        if behind and len(behind) < len(admission.running):
+            assert not any(s.waits_for_disk for s in behind), "background work reads the disk beside people"
+        if behind and waiting:
+            assert any(not s.request.background and not s.decodes for s in admission.running)
+            assert all(admission._longest_in_flight(s) for s in waiting), "background work keeps somebody out"
+
+    def check_pace(self, batch: Batch) -> None:
+        """Background rows make a step with people's rows in it hardly longer, but for a probe now and then."""
+        people = sum(len(part.tokens) for part in batch.slices if not part.sequence.request.background)
+        self.seen["rows beside people"] += (batch.num_rows - people) * bool(people)
+        if batch.num_rows > people > 0:
+            seconds, limit = self.scheduler.cost.seconds, 1 + self.limits.slowdown
+            is_slow = seconds(batch.num_rows) > limit * seconds(people)
+            self.seen["probes"] += is_slow
+            assert not is_slow or batch.num_rows == people + 1, "background work slows people down"
 
     def check_mirror(self) -> None:
         """The engine's cells are the scheduler's, but for trims that the next batch will carry."""

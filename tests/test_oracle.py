@@ -140,7 +140,7 @@ def test_the_worlds_contain_what_they_are_for() -> None:
     kinds = (
         "copies", "evictions", "takeovers", "compactions", "failures", "chunks", "drafts wholly accepted",
         "drafts partly accepted", "drafts not accepted", "stops in drafts", "ends in drafts", "forced beyond drafts",
-        "ends of constraints", "single flights",
+        "ends of constraints", "single flights", "rows beside people",
         "worlds with preemption", "cached", "deadlines", "cancels", "saves", "restores", "rated chunks",
     )  # fmt: skip
     assert min(seen[kind] for kind in kinds) >= 20, seen

@@ -13,6 +13,7 @@ from attrs import frozen
 
 from reame.core.batch import Compact, Copy, Forget, Load, Operation, Trim
 from reame.core.compaction import LONGEST_MOVE
+from reame.core.idle_lane import IdleLane
 from reame.core.queue import FairQueue
 from reame.core.slots import Slot, Slots, common_prefix
 
@@ -31,7 +32,8 @@ class Limits:
     worth waiting for. `min_chunk`: rows that a prefill gets in any step. Garbage is compacted from `min_garbage` cells
     on, in pieces of `longest_move` tokens. A resident that the disk has leaves its cells when `rent_rows` rows were
     computed since it was last used. A step should take at most `step_seconds` when somebody decodes,
-    `prefill_seconds` when nobody does (that bounds how long a newcomer or a cancel waits).
+    `prefill_seconds` when nobody does (that bounds how long a newcomer or a cancel waits). Background work may make a
+    step with people in it longer by the share `slowdown`.
     """
 
     max_running: int
@@ -45,6 +47,7 @@ class Limits:
     longest_move: int = LONGEST_MOVE
     step_seconds: float = 0.2
     prefill_seconds: float = 0.5
+    slowdown: float = 0.05
 
 
 class Admission:
@@ -55,6 +58,7 @@ class Admission:
         self._cost = cost
         self._capture = capture
         self.limits = limits
+        self.lane = IdleLane(limits, cost)
         self.queue = FairQueue()
         self.running: list[Sequence] = []
         self.num_preempted = 0
@@ -78,39 +82,49 @@ class Admission:
 
     def admit(self, now: float) -> None:
         """Let the waiting in, in turn, while there is a slot and room. One that does not fit holds up those behind it:
-        nobody starves. One that waits for a prefix (single flight) holds up nobody. Background work gives way to any
-        other: it enters when nobody else is there, and leaves its slot when somebody comes."""
-        waiting = list(self.queue)
-        if any(not sequence.request.background for sequence in waiting):
-            for sequence in [s for s in reversed(self.running) if s.request.background]:
-                self._put_back(sequence)
+        nobody starves. One that waits for a prefix (single flight) holds up nobody. Background work comes last and
+        gives way to any other: while people are there, as much of it has a slot as finds rows beside theirs."""
+        waiting = sorted(self.queue, key=lambda sequence: sequence.request.background)
+        room = self._room_behind(waiting)
         for sequence in waiting:
-            if sequence.request.background and any(not s.request.background for s in (*waiting, *self.running)):
-                continue
-            if len(self.running) == self.limits.max_running:
+            behind = sequence.request.background
+            if behind and len(self._behind()) >= room:
                 return
-            source, length = self._longest_prefix(sequence)
-            if source and not sequence.request.max_tokens and length == len(sequence.tokens) - 1:
-                self._pass_over(sequence, source, now)
-                continue
-            on_disk = self._on_disk(sequence, length)
-            if self._longest_in_flight(sequence) >= max(length, on_disk) + self.limits.min_wait:
-                continue
-            if on_disk:
-                length -= length % self._capture.block_tokens
-            if not self._enter(sequence, source if length else None, length):
-                return
-            if on_disk:
-                sequence.loading = True
-                self._loads.append(Load(sequence, length, on_disk))
-            if not sequence.preempted:
-                sequence.num_cached, sequence.admitted = length, now
+            reads_disk = not (behind and self._has_people(waiting))
+            while not self._place(sequence, now, reads_disk=reads_disk):
+                if behind or not self._make_way():
+                    return
+
+    def _place(self, sequence: Sequence, now: float, *, reads_disk: bool) -> bool:
+        """False: there is no slot or no room for it. Else it runs, or needs no slot, or waits for something else."""
+        if len(self.running) == self.limits.max_running:
+            return False
+        source, length = self._longest_prefix(sequence)
+        if source and not sequence.request.max_tokens and length == len(sequence.tokens) - 1:
+            self._pass_over(sequence, source, now)
+            return True
+        on_disk = self._on_disk(sequence, length)
+        if on_disk and not reads_disk:
+            return True
+        if self._longest_in_flight(sequence) >= max(length, on_disk) + self.limits.min_wait:
+            return True
+        if on_disk:
+            length -= length % self._capture.block_tokens
+        if not self._enter(sequence, source if length else None, length):
+            return False
+        if on_disk:
+            sequence.loading = True
+            self._loads.append(Load(sequence, length, on_disk))
+        if not sequence.preempted:
+            sequence.num_cached, sequence.admitted = length, now
+        return True
 
     def grow(self) -> None:
-        """Promise more cells to the sequences that used up theirs, the oldest first, at the youngest's expense."""
+        """Promise more cells to the sequences that used up theirs, the oldest first, at the expense of the youngest,
+        and of background work before any other."""
         for sequence in list(self.running):
             while sequence.slot and sequence.cells_wanted > sequence.num_reserved and not self._extend(sequence):
-                self._preempt(self.running[-1])
+                self._preempt((self._behind() or self.running)[-1])
 
     def leave(self, sequence: Sequence, *, keep: bool = True) -> None:
         """`sequence` is over, wherever it was. Its cells stay as a resident, unless they hold garbage (`keep` False) or
@@ -181,6 +195,34 @@ class Admission:
         self._put_back(sequence)
         self.num_preempted += 1
 
+    def _behind(self) -> list[Sequence]:
+        """The background work that runs, the oldest first."""
+        return [sequence for sequence in self.running if sequence.request.background]
+
+    def _has_people(self, waiting: list[Sequence]) -> bool:
+        return any(not sequence.request.background for sequence in (*self.running, *waiting))
+
+    def _room_behind(self, waiting: list[Sequence]) -> int:
+        """How many background sequences may run now. Those beyond it leave their slots, and so do, when people are
+        there, those that wait for the disk: what it has takes time of its own to go into the cells."""
+        behind, most = self._behind(), self.limits.max_running
+        if not self._has_people(waiting) or not (behind or any(s.request.background for s in waiting)):
+            return most
+        num_people = min(sum(not s.request.background for s in (*self.running, *waiting)), most)
+        room = self.lane.room(num_people, most - num_people)
+        staying = [sequence for sequence in behind if not sequence.waits_for_disk][:room]
+        for sequence in reversed(behind):
+            if sequence not in staying:
+                self._put_back(sequence)
+        return room
+
+    def _make_way(self) -> bool:
+        """Whether the youngest background work that runs left its slot."""
+        behind = self._behind()
+        if behind:
+            self._put_back(behind[-1])
+        return bool(behind)
+
     def _put_back(self, sequence: Sequence) -> None:
         sequence.preempted = True
         self._vacate(sequence)
@@ -212,12 +254,15 @@ class Admission:
         return stop if stop > length and self._cost.pays_to_load(stop - length) else 0
 
     def _longest_in_flight(self, sequence: Sequence) -> int:
-        """The longest prefix of the sequence that another one is catching up with at this moment."""
+        """The longest prefix of the sequence that another one is catching up with at this moment. People do not wait
+        for background work."""
         return max(
             (
                 min(common_prefix(other.tokens, sequence.tokens), sequence.num_reusable)
                 for other in self.running
-                if not other.decodes and other.request.namespace == sequence.request.namespace
+                if not other.decodes
+                and other.request.namespace == sequence.request.namespace
+                and other.request.background <= sequence.request.background
             ),
             default=0,
         )

@@ -25,6 +25,11 @@ class FairQueue:
     def __len__(self) -> int:
         return sum(map(len, self._by_key.values()))
 
+    @property
+    def has_people(self) -> bool:
+        """Whether anything but background work waits."""
+        return any(not background for _, background in self._by_key)
+
     def __iter__(self) -> Iterator[Sequence]:
         """In the order of service: the first of each key, then the second of each key, and so on."""
         rounds = zip_longest(*map(list, self._by_key.values()))

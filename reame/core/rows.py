@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from reame.core.admission import Limits
     from reame.core.cost import StepCost
     from reame.core.draft import Draft
+    from reame.core.idle_lane import IdleLane
     from reame.core.sequence import Sequence
 
 MOST_RESTORED = 2048
@@ -28,8 +29,9 @@ PROBE_SURVIVAL = 0.5
 class RowPlanner:
     """Divides a step among the running sequences, which come oldest first."""
 
-    def __init__(self, limits: Limits, cost: StepCost) -> None:
+    def __init__(self, limits: Limits, cost: StepCost, lane: IdleLane) -> None:
         self._limits = limits
+        self._lane = lane
         self._cost = cost
         self._undrafted = 0
 
@@ -40,8 +42,18 @@ class RowPlanner:
         return [Restore(s, s.slot.id, block) for s, block in blocks[:limit] if s.slot]
 
     def slices(self, running: Seq[Sequence]) -> list[Slice]:
+        """People's rows as if nobody else were there, then what background work may add to them."""
+        people = [s for s in running if not s.request.background]
+        slices = self._divide(people or running, len(running))
+        if not people or len(people) == len(running):
+            return slices
+        behind = [s for s in running if s.request.background]
+        num_rows = sum(len(part.tokens) for part in slices)
+        return slices + [_slice(s, rows) for s, rows in self._lane.share(behind, num_rows)]
+
+    def _divide(self, running: Seq[Sequence], num_sampled: int) -> list[Slice]:
         """Decoding sequences first, so that a long prompt cannot freeze them; then prefill chunks; then drafts, as far
-        as they pay beside all that."""
+        as they pay beside all that. `num_sampled` rows give logits anyway, one for each that runs."""
         decoding = [s for s in running if s.decodes and not s.waits_for_disk]
         catching_up = [s for s in running if not s.decodes and not s.waits_for_disk]
         room = self._limits.max_rows - (self._limits.min_chunk if catching_up else 0)
@@ -49,7 +61,7 @@ class RowPlanner:
         num_rows = sum(rows for _, rows in steady)
         gentle = bool(steady) or any(s.request.background for s in running)
         room = self._prefill_rows(num_rows, gentle=gentle) if catching_up else 0
-        shared, num_sampled = self._within_sampled(_share(catching_up, room), len(running))
+        shared, num_sampled = self._within_sampled(_share(catching_up, room), num_sampled)
         drafts = self._drafts(decoding, num_rows + sum(rows for _, rows in shared), num_sampled)
         return [_slice(s, rows, drafts.get(s.order)) for s, rows in (*steady, *shared)]
 

@@ -49,10 +49,10 @@ class Scheduler:
         self.cost = StepCost()
         self.num_rows = self.num_drawn = 0
         self.drafts: dict[str, DraftCount] = {}
-        self._rows = RowPlanner(limits, self.cost)
         self._capture = Capture(slots, block_tokens)
         self.admission = Admission(slots, limits, self._capture, self.cost)
         self._piece = piece
+        self._rows = RowPlanner(limits, self.cost, self.admission.lane)
         self._eog_tokens = eog_tokens
         self._events: list[tuple[Sequence, Event]] = []
 
@@ -66,9 +66,12 @@ class Scheduler:
 
     @property
     def only_decodes(self) -> bool:
-        """Nobody waits and nobody catches up: the next step follows from the last one."""
-        waiting = len(self.admission.queue) or any(not s.decodes or s.waits_for_disk for s in self.running)
-        return bool(self.running) and not waiting
+        """Nobody waits and nobody catches up: the next step follows from the last one. Where people are, background
+        work does not count."""
+        queue, people = self.admission.queue, [s for s in self.running if not s.request.background]
+        waiting = queue.has_people if people else len(queue)
+        behind = any(not s.decodes or s.waits_for_disk for s in people or self.running)
+        return bool(self.running) and not waiting and not behind
 
     def sequences(self) -> list[Sequence]:
         """All that are not over: running, then waiting in the order of service."""

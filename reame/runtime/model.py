@@ -140,6 +140,7 @@ def new_scheduler(config: Config, engine: Engine, block_tokens: int) -> Schedule
         reserve=config.scheduler.reserve_tokens,
         longest_move=min(LONGEST_MOVE, engine.info.sliding_window or LONGEST_MOVE),
         step_seconds=config.scheduler.step_ms / 1e3,
+        slowdown=config.scheduler.background_slowdown,
     )
     slots = Slots(engine.num_cells, engine.num_seqs)
     return Scheduler(

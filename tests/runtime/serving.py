@@ -125,11 +125,15 @@ async def read(replies: Replies) -> Answer:
 
 def config_of(
     *, slots: int = 2, queue: int = 8, context: int = 200, cells: int = 0, residents: int = 2, rows: int = 16,
-    reserve: int = 512, timeout_s: float = 600.0,
+    reserve: int = 512, timeout_s: float = 600.0, slowdown: float = 0.0,
 ) -> Config:  # fmt: skip
+    """`slowdown`: 0, as the fake engine's steps take no time that would say how many rows hold up nobody."""
     return Config(
         engine=EngineConfig(slots=slots, residents=residents, context=context, cells=cells, batch_rows=rows),
-        scheduler=SchedulerConfig(queue=queue, request_timeout_s=timeout_s, reserve_tokens=reserve, step_ms=60_000),
+        scheduler=SchedulerConfig(
+            queue=queue, request_timeout_s=timeout_s, reserve_tokens=reserve, step_ms=60_000,
+            background_slowdown=slowdown,
+        ),
     )
 
 

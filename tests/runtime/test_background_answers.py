@@ -69,6 +69,22 @@ async def test_drawn_tokens_are_those_of_the_foreground(autojump_clock: MockCloc
             await up.answer(call_of(prompt_of(3, 4, first=2), max_tokens=2))
 
 
+async def test_it_joins_the_steps_of_others_where_that_costs_them_little(autojump_clock: MockClock) -> None:
+    """Little is anything here: two rows may take eleven times as long as one."""
+    prompt, busy = prompt_of(6, 8), prompt_of(4, 30, first=1)
+    async with serving(config_of(slowdown=10.0), thread=PacedThread()) as up, trio.open_nursery() as nursery:
+        answers: list[tuple[str, float]] = []
+
+        async def ask(name: str, call: Call) -> None:
+            answers.append(((await up.answer(call)).texts[0], trio.current_time()))
+
+        nursery.start_soon(ask, "busy", call_of(busy, max_tokens=30))
+        await trio.sleep(3.5)
+        nursery.start_soon(ask, "record", behind(call_of(prompt, max_tokens=8)))
+    assert [text for text, _ in answers] == [text_of(prompt, 8), text_of(busy, 30)]
+    assert answers[1][1] == 30  # as many steps as tokens, and a second each
+
+
 async def test_it_fills_half_of_the_places_and_turns_nobody_away(autojump_clock: MockClock) -> None:
     async with serving(config_of(slots=2, queue=4), thread=PacedThread()) as up, trio.open_nursery() as nursery:
         for _ in range(3):
