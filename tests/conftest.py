@@ -40,6 +40,15 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield directory
 
 
+@pytest.fixture(scope="session", autouse=True)
+def null_files() -> Iterator[None]:
+    """llama_cpp opens /dev/null when it is imported, and leaves it to the interpreter's end, which complains."""
+    yield
+    if module := sys.modules.get("llama_cpp._utils"):
+        module.outnull_file.close()
+        module.errnull_file.close()
+
+
 @pytest.fixture(scope="session")
 def model_path() -> Path:
     """The GGUF of SmolLM2-135M-Instruct, pulled when it is not there. No model, no green suite."""

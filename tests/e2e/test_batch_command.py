@@ -15,6 +15,8 @@ from attrs import frozen
 from daemon_process import PATIENCE_S, REAME, free_port
 from talking import CHAT, connect, say, until
 
+from reame.cli import status_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -176,7 +178,15 @@ async def test_through_a_daemon_it_waits_for_people_and_gives_the_same(
     assert found == expected
 
 
-def test_what_cannot_be_done_at_all_is_one_line(files: Files, daemon: DaemonProcess) -> None:
+def test_what_cannot_be_done_at_all_is_one_line(
+    files: Files, daemon: DaemonProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command in this process: what it says has nothing to do with a process of its own."""
+
+    def said(*words: str) -> str:
+        assert status_of(words) == 1
+        return capsys.readouterr().err
+
     nowhere = f"http://127.0.0.1:{free_port()}"
     for options, words in (
         (["--url", nowhere], "nothing answers at"),
@@ -184,10 +194,8 @@ def test_what_cannot_be_done_at_all_is_one_line(files: Files, daemon: DaemonProc
         (["--price", "-1"], "--price is a number"),
         (["--config", "/nonexistent"], "cannot be read"),
     ):
-        done = run(files.words(*options))
-        assert done.returncode == 1
-        assert words in done.stderr
-        assert done.stderr.startswith("reame: ")
-        assert done.stderr.count("\n") == 1
-    done = run([*Files(files.source, files.source).words("--url", daemon.url)])
-    assert "the output is the input" in done.stderr
+        line = said(*files.words(*options)[1:])
+        assert words in line
+        assert line.startswith("reame: ")
+        assert line.count("\n") == 1
+    assert "the output is the input" in said(*Files(files.source, files.source).words("--url", daemon.url)[1:])
