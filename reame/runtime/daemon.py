@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 LAST_WRITES_S = 60.0
 """Seconds after the grace period that the service manager is asked for, to write what is remembered to a slow disk."""
 
-RUN_AHEAD = 8
+RUN_AHEAD = 32
 """Steps that the decode thread may take without asking; it looks after each whether somebody came or left."""
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from reame.core.events import Finish
 from reame.core.step_time import StepTime, step_time
 
 if TYPE_CHECKING:
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
     from reame.engine.step import StepRunner
 
 
-WAKE_SECONDS = 0.02
-"""Faster than this nobody reads; and to send a token takes the other threads' cores half a millisecond. A first token
-is sent at once."""
+WAKE_SECONDS = 0.04
+"""A film's 25 pictures a second: faster nobody reads. Each time takes half a millisecond and more of the computing
+threads' cores, mostly for code and data that the weights have driven out of the caches, so that the second token or
+user of one time costs little. First tokens and ends are sent at once."""
 
 
 @frozen
@@ -42,7 +44,7 @@ class RunAhead:
     """`run` is for the decode thread. Until it returns the scheduler is lent to it, and nobody else may change it.
 
     At most `most_steps` steps, and only while `is_wanted` (asked after each) says that nobody wants anything else.
-    `tell` is called after each step, `wake` every `WAKE_SECONDS` while it goes on. `clock` is the scheduler's.
+    `tell` is called after each step, `wake` for an end and every `WAKE_SECONDS` while it goes on. `clock` is the scheduler's.
     """
 
     scheduler: Scheduler
@@ -61,10 +63,11 @@ class RunAhead:
             now, num_written = self.clock(), self.scheduler.admission.slots.num_written
             self.scheduler.commit(batch, result, now)
             time = step_time(batch, result, num_written=num_written, at=now)
-            self.tell(News(result, self.scheduler.take_events(), time))
+            events = self.scheduler.take_events()
+            self.tell(News(result, events, time))
             if not num_left or self.is_wanted() or not self.scheduler.only_decodes:
                 return
-            if self.clock() - woken >= WAKE_SECONDS:
+            if self.clock() - woken >= WAKE_SECONDS or any(isinstance(event, Finish) for _, event in events):
                 self.wake()
                 woken = self.clock()
             following = self.scheduler.plan(self.clock())

@@ -42,8 +42,9 @@ class Lent:
         )
         self.add("first")
 
-    def add(self, name: str, prompt: tuple[int, ...] = PROMPT) -> None:
-        self.scheduler.add(Request(id=name, prompt=prompt, max_tokens=30, sampling=Sampling(temperature=0)), 0.0)
+    def add(self, name: str, prompt: tuple[int, ...] = PROMPT, *, max_tokens: int = 30) -> None:
+        request = Request(id=name, prompt=prompt, max_tokens=max_tokens, sampling=Sampling(temperature=0))
+        self.scheduler.add(request, 0.0)
 
     def look(self) -> float:
         self.now += self.tick
@@ -98,6 +99,14 @@ def test_a_first_token_is_sent_at_once() -> None:
     lent = Lent(8)
     lent.go()
     assert lent.num_wakes == 1
+
+
+def test_an_end_is_told_at_once_though_another_goes_on() -> None:
+    lent = Lent(8)
+    lent.add("short", prompt_of(6, 3, first=3), max_tokens=3)
+    lent.go()
+    assert [sequence.request.id for sequence in lent.scheduler.running] == ["first"]
+    assert lent.num_wakes == 2, "for the first tokens, and for the end"
 
 
 async def test_on_a_real_thread_texts_and_counts_are_the_same() -> None:
