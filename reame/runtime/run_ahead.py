@@ -44,7 +44,8 @@ class RunAhead:
     """`run` is for the decode thread. Until it returns the scheduler is lent to it, and nobody else may change it.
 
     At most `most_steps` steps, and only while `is_wanted` (asked after each) says that nobody wants anything else.
-    `tell` is called after each step, `wake` for an end and every `WAKE_SECONDS` while it goes on. `clock` is the scheduler's.
+    `tell` is called after each step, `wake` for an end and every `WAKE_SECONDS` while it goes on. `clock` is that of
+    the scheduler.
     """
 
     scheduler: Scheduler
