@@ -59,6 +59,9 @@ PENALTIES: dict[str, Schema] = {
     ),
 }
 STOP = either(SHORT, many(SHORT, maxItems=MAX_STOPS), note="The answer ends before these.")
+BEST_OF = either(
+    whole(1, MOST_CANDIDATES), one_of("auto"), note="Candidates that vote; the elected answer is given, or the first n."
+)
 ANSWERING: dict[str, Schema] = {
     "model": text("The served model's id; left out, it is the one there is."),
     "max_tokens": whole(1, None, "Tokens of an answer at most; above the context is fine."),
@@ -67,7 +70,7 @@ ANSWERING: dict[str, Schema] = {
     **PENALTIES,
     "stop": STOP,
     "n": whole(1, MOST_CHOICES, "Answers to one prompt."),
-    "best_of": either(whole(1, MOST_CANDIDATES), one_of("auto"), note="Candidates that vote; one answer comes back."),
+    "best_of": BEST_OF,
     "stream": flag("Server-sent events, as the answer comes."),
     "stream_options": part({"include_usage": flag("A last chunk with the usage.")}),
     "response_format": RESPONSE_FORMAT,
@@ -114,6 +117,7 @@ BODIES: dict[str, Schema] = {
             "tool_choice": ANTHROPIC_CHOICE,
             "output_config": part({"format": ANTHROPIC_FORMAT}),
             "output_format": ANTHROPIC_FORMAT,
+            "best_of": BEST_OF,
             "reame": REAME,
         },
         "messages",
@@ -139,6 +143,7 @@ BODIES: dict[str, Schema] = {
             "stop": STOP,
             "presence_penalty": PENALTIES["presence_penalty"],
             "frequency_penalty": PENALTIES["frequency_penalty"],
+            "best_of": BEST_OF,
             "reame": REAME,
         },
         "input",

@@ -18,7 +18,7 @@ from reame.errors import RequestError
 if TYPE_CHECKING:
     from reame.api.schema import Limits, Wanted
 
-_SAME = ("model", "max_tokens", "temperature", "top_p", "top_k", "stream", "min_p", "seed", "reame")
+_SAME = ("model", "max_tokens", "temperature", "top_p", "top_k", "stream", "min_p", "seed", "best_of", "reame")
 """Fields that mean the same in both; Reame's own among them."""
 _OWN_NAMES = {
     r"stop": "stop_sequences",

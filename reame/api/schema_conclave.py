@@ -14,7 +14,8 @@ AUTO = "auto"
 
 
 def read_conclave(fields: Fields, limits: Limits) -> Conclave | None:
-    """None: no election; `best_of` as large as `n` asks for none either. Raises RequestError (400)."""
+    """None: no election; `best_of` as large as `n` asks for none either. With `n` above 1 all candidates are heard, as
+    each may have a place among the answers. Raises RequestError (400)."""
     vote, early = _read_vote(fields), _read_early(fields)
     best_of, n = fields.get("best_of"), fields.whole("n", 1, limits.max_n) or 1
     if best_of is None:
@@ -25,9 +26,11 @@ def read_conclave(fields: Fields, limits: Limits) -> Conclave | None:
     size, margin = _size(fields, limits)
     if size == n and margin is None:
         return None
-    if n > 1:
-        raise fields.fault("best_of", "elects one answer: leave n out, or send n alone for all of its answers.")
-    return Conclave(size=size, vote=vote or "auto", margin=margin, early=early is not False)
+    if margin is not None and n > 1:
+        raise fields.fault("best_of", 'may be "auto" for one answer only: leave n out, or send a number.')
+    if n > size:
+        raise fields.fault("best_of", f"is {size} and n is {n}: there cannot be more answers than candidates.")
+    return Conclave(size=size, vote=vote or "auto", margin=margin, early=early is not False and n == 1)
 
 
 def _size(fields: Fields, limits: Limits) -> tuple[int, float | None]:

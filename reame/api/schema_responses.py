@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Message = dict[str, Any]
 _SAME = (
     *("model", "temperature", "top_p", "stream", "parallel_tool_calls"),
-    *("stop", "seed", "top_k", "min_p", "presence_penalty", "frequency_penalty", "reame"),
+    *("stop", "seed", "top_k", "min_p", "presence_penalty", "frequency_penalty", "best_of", "reame"),
 )
 _OWN_NAMES = {
     r"max_tokens": "max_output_tokens",

@@ -86,7 +86,7 @@ class Call:
     confidence: bool = False
     """With a constraint: how probable each label is, or each field of the JSON."""
     conclave: Conclave | None = None
-    """Several candidates answer each prompt and one is elected; `n` is 1 then."""
+    """Several candidates answer each prompt; the elected answer comes first, then `n - 1` others."""
     prompt_logprobs: bool = False
     """The prompt's tokens are rated too, each by what stands before it; with `logprobs` only."""
     heal: bool | None = None

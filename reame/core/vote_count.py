@@ -7,6 +7,7 @@ medoid. When several kinds were voted (`auto`), the kind of the most ballots dec
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -40,12 +41,15 @@ Said = tuple[str, str]
 
 @frozen
 class Outcome:
-    """The elected candidate, the groups (the elected one's first), and field by field where that was needed."""
+    """The elected candidate, the groups (the elected one's first, then the bigger ones, of equal ones the more
+    probable), and field by field where that was needed. `order`: all who voted, the elected one first; then of each
+    group the one that speaks for it, and only then others who said the same."""
 
     elected: int
     kind: VoteKind
     groups: tuple[Group, ...]
     fields: tuple[Agreed, ...] = ()
+    order: tuple[int, ...] = ()
 
     @property
     def agreement(self) -> int:
@@ -89,9 +93,12 @@ def outcome(size: int, cast: Mapping[int, Vote]) -> Outcome:
 
 
 def _outcome(votes: Votes, elected: int, fields: tuple[Agreed, ...] = ()) -> Outcome:
-    groups = sorted(grouped(votes).items(), key=lambda group: (elected not in group[1], -len(group[1])))
+    groups = sorted(grouped(votes).items(), key=lambda group: _strength(votes, group[1]), reverse=True)
+    groups.sort(key=lambda group: elected not in group[1])
     shown = tuple(Group(_shortened(value), tuple(sorted(members))) for (_, value), members in groups)
-    return Outcome(elected, votes[elected].ballot.kind, shown, fields)
+    turns = zip_longest(*(members for _, members in groups))
+    others = [index for turn in turns for index in turn if index not in (None, elected)]
+    return Outcome(elected, votes[elected].ballot.kind, shown, fields, (elected, *others))
 
 
 def _shortened(value: str) -> str:

@@ -16,14 +16,14 @@ from reame.core.vote_election import Election
 from reame.core.vote_fork import confidence, least_certain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from reame.core.events import TokenLogprob
     from reame.core.request import Request
     from reame.core.vote import Conclave, VoteKind
 
 
-@define
+@define(eq=False)
 class Candidate:
     """`shared`: tokens that it has from candidate 0. `usage` is known when it has finished or was stopped."""
 
@@ -119,15 +119,21 @@ class Candidates:
         """Who is elected; None when nobody voted. Takes milliseconds for long texts without a majority."""
         return self._election.outcome()
 
-    def elected(self, outcome: Outcome | None) -> Candidate:
-        """Without a vote the first that did not fail, else the first."""
-        if outcome is not None:
-            return self.candidates[outcome.elected]
-        heard = (each for each in self.candidates if each.finish and not each.finish.error)
-        return next(heard, self.candidates[0])
+    def shown(self, outcome: Outcome | None, number: int) -> list[Candidate]:
+        """The elected one and the next `number - 1`: those that voted in the order of election, then those that only
+        came to an end, then those that failed."""
+        voted = outcome.order if outcome else ()
+        rest = sorted((index for index in range(len(self.candidates)) if index not in voted), key=self._is_mute)
+        return [self.candidates[index] for index in (*voted, *rest)][:number]
 
-    def finish(self, outcome: Outcome | None, elected: Candidate, *, ms: float) -> Finish:
-        """The end of the elected one, with what all of them took together, in `ms` milliseconds."""
+    def finishes(self, outcome: Outcome | None, shown: Sequence[Candidate], *, ms: float) -> list[Finish]:
+        """The ends of those that are shown. The first one's has all that was not spent on the others, in `ms`
+        milliseconds, and all guesses."""
+        ends = [evolve(each.finish, drafts=DraftCount()) for each in shown[1:] if each.finish]
+        return [self._finish(outcome, shown, ms=ms), *ends]
+
+    def _finish(self, outcome: Outcome | None, shown: Sequence[Candidate], *, ms: float) -> Finish:
+        elected, *others = shown
         assert elected.finish is not None
         heard = [each.finish for each in self.candidates if each.finish and not each.finish.error]
         if not heard:
@@ -141,12 +147,16 @@ class Candidates:
             elected.finish,
             usage=evolve(
                 min(known, key=lambda usage: usage.cached_tokens, default=elected.finish.usage),
-                completion_tokens=sum(each.num_spent for each in self.candidates),
+                completion_tokens=sum(each.num_spent for each in self.candidates if each not in others),
             ),
             timings=evolve(first, decode_ms=max(0.0, ms - first.queued_ms - first.prefill_ms)),
             drafts=drafts,
             verdict=self._verdict(outcome, elected, ms=ms),
         )
+
+    def _is_mute(self, index: int) -> bool:
+        finish = self.candidates[index].finish
+        return finish is None or finish.error is not None
 
     def _verdict(self, outcome: Outcome | None, elected: Candidate, *, ms: float) -> Verdict:
         left, pace = self._left()

@@ -1,5 +1,5 @@
 """A call whose every prompt is answered by several candidates, of which one is elected: to its client it is a call
-with one answer to each prompt.
+with `n` answers to each prompt, the elected one first.
 
 Candidates are ordinary requests: they share the prompt's cells, and wait in the queue when there are more of them than
 slots. Their events come through one channel, whose bound is that of as many choices. As soon as an election is decided
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from reame.core.events import Event, TokenLogprob
     from reame.core.request import Call, Request
+    from reame.runtime.candidates import Candidate
     from reame.runtime.job import Reply
     from reame.runtime.metrics import Metrics
 
@@ -68,7 +69,8 @@ class Deliberation(Replies):
         assert call.conclave is not None
         size, self._num_shown = call.conclave.size, requests[0].logprobs
         requests = as_candidates(call, requests)
-        super().__init__(evolve(call, n=1), requests[::size], events)
+        shown = [request for index, request in enumerate(requests) if index % size < call.n]
+        super().__init__(call, shown, events)
         self._call = call
         self._size = size
         self._loop = loop
@@ -77,20 +79,29 @@ class Deliberation(Replies):
         starts = range(0, len(requests), size)
         self._tables = [Candidates(requests[start : start + size], call.conclave, kind) for start in starts]
         self._seats: dict[int, Seat] = {}
+        self._opened: set[int] = set()
         self._launch = launch
         self.grows = call.conclave.margin is not None
 
     def asked(self) -> list[tuple[int, Request]]:
-        """For each prompt what its elected answer is filed under: the first candidate's request, as the client meant
-        it, with the election that it is part of."""
-        named = (evolve(r, logprobs=self._num_shown, conclave=self._call.conclave) for r in self._requests)
-        return list(enumerate(named))
+        """What each answer is filed under: the first candidate's request, as the client meant it, with the election
+        and its place in that."""
+        assert self._call.conclave is not None
+        named = []
+        for index in range(self.num_choices):
+            number, place = divmod(index, self._n)
+            first = evolve(self._requests[number * self._n], logprobs=self._num_shown)
+            named.append((index, evolve(first, conclave=evolve(self._call.conclave, place=place))))
+        return named
 
     def openings(self, index: int) -> list[tuple[int, Request]]:
-        """The candidates of a prompt that are to run from the beginning."""
-        candidates = self._tables[index].candidates
-        first = index * self._size
-        return [(first + number, candidates[number].request) for number in self._tables[index].running]
+        """The candidates of the answer's prompt that are to run from the beginning; nobody when they do already."""
+        prompt = index // self._n
+        if prompt in self._opened:
+            return []
+        self._opened.add(prompt)
+        table, first = self._tables[prompt], prompt * self._size
+        return [(first + number, table.candidates[number].request) for number in table.running]
 
     def reply(self, index: int, send: trio.MemorySendChannel[tuple[int, Event]]) -> Reply:
         self._seats[index] = Seat(send.clone())
@@ -100,7 +111,7 @@ class Deliberation(Replies):
         while not self._told:
             if len(self._finishes) == self.num_choices:
                 raise StopAsyncIteration
-            over = next((n for n, t in enumerate(self._tables) if n not in self._finishes and t.is_over), None)
+            over = next((n for n, t in enumerate(self._tables) if t.is_over and not self._is_told(n)), None)
             if over is not None:
                 await self._elect(over)
             else:
@@ -135,7 +146,7 @@ class Deliberation(Replies):
                 self._take(*self._events.receive_nowait())
                 num_heard += 1
         for number, table in enumerate(self._tables):
-            if table.is_over and number not in self._finishes:
+            if table.is_over and not self._is_told(number):
                 self._stop_rest(number)
         return num_heard > 0
 
@@ -145,12 +156,13 @@ class Deliberation(Replies):
         if candidate not in table.running:
             return
         if isinstance(event, Delta) and event.prompt_logprobs:
-            self._told.append(self._noted(number, Delta(prompt_logprobs=event.prompt_logprobs)))
+            rated = Delta(prompt_logprobs=event.prompt_logprobs)
+            self._told += [self._noted(choice, rated) for choice in self._choices(number)]
         forks = table.take(candidate, event)
         if forks:
             self._send_for(number, forks)
         if isinstance(event, Finish) and not table.is_over:
-            self._told.append((number, Delta(progress=table.progress)))
+            self._told.append((self._choices(number)[0], Delta(progress=table.progress)))
 
     def _send_for(self, number: int, forks: list[tuple[int, Request]]) -> None:
         try:
@@ -180,18 +192,30 @@ class Deliberation(Replies):
             outcome = await trio.to_thread.run_sync(table.outcome)
         else:
             outcome = table.outcome()
-        elected = table.elected(outcome)
-        finish = table.finish(outcome, elected, ms=1e3 * (trio.current_time() - self._started))
-        finish = await self._with_labels(number, finish)
-        if table.has_failures:
-            self._keepers.pop(number, None)
-        if not finish.error and (elected.text or elected.tokens):
-            logprobs = shown(elected.tokens, self._num_shown)
-            self._told.append(self._noted(number, Delta(text=elected.text, logprobs=logprobs)))
-        self._told.append(self._noted(number, finish))
+        shown = table.shown(outcome, self._n)
+        ends = table.finishes(outcome, shown, ms=1e3 * (trio.current_time() - self._started))
+        for index in self._choices(number):
+            if table.has_failures:
+                self._keepers.pop(index, None)
+            finish = await self._with_labels(number, ends[index % self._n])
+            self._tell(index, shown[index % self._n], finish)
+
+    def _tell(self, index: int, candidate: Candidate, finish: Finish) -> None:
+        if not finish.error and (candidate.text or candidate.tokens):
+            logprobs = cut_to(candidate.tokens, self._num_shown)
+            self._told.append(self._noted(index, Delta(text=candidate.text, logprobs=logprobs)))
+        self._told.append(self._noted(index, finish))
+
+    def _choices(self, number: int) -> list[int]:
+        """The answers to a prompt that are still to be told."""
+        first = number * self._n
+        return [index for index in range(first, first + self._n) if index not in self._finishes]
+
+    def _is_told(self, number: int) -> bool:
+        return not self._choices(number)
 
 
-def shown(tokens: Iterable[TokenLogprob], wanted: int | None) -> tuple[TokenLogprob, ...]:
+def cut_to(tokens: Iterable[TokenLogprob], wanted: int | None) -> tuple[TokenLogprob, ...]:
     """As many rivals as the request wanted, not as many as the election did."""
     return () if wanted is None else tuple(evolve(token, top=token.top[:wanted]) for token in tokens)
 

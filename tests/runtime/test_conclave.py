@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import trio
 from attrs import evolve
+from electing import PROMPT, SEED, call_of, remembering, speak
 from serving import Answer, PacedThread, Serving, config_of, prompt_of, read, serving
 from trio.testing import wait_all_tasks_blocked
 
@@ -18,43 +18,17 @@ from reame.core.vote import Conclave, Progress, Verdict
 from reame.errors import RequestError
 from reame.memory.answers import AnswerStore
 from reame.runtime.conclave import as_candidates
-from reame.runtime.memory import Memory
 from reame.runtime.prompts import seeded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from trio.testing import MockClock
 
     from reame.core.events import Event
-    from reame.engine.fake import FakeSampler
 
-PROMPT = prompt_of(40, 40)
-SEED = 7
-WARM = Sampling(temperature=0.8, seed=SEED)
-
-
-def call_of(size: int = 5, *, margin: float | None = None, **fields: Any) -> Call:
-    conclave = Conclave(size=size, vote="choice", margin=margin)
-    call = Call(prompts=(PROMPT,), sampling=WARM, max_tokens=60, conclave=conclave)
-    return evolve(call, **fields)
-
-
-def speak(up: Serving, *texts: str, prompt: tuple[int, ...] = PROMPT, sampling: Sampling = WARM) -> None:
-    """Candidate i says `texts[i]`, letters from a to g; "!" at the end: it never ends."""
-    say = {seeded(sampling, index).seed: text for index, text in enumerate(texts)}
-
-    def sample(row: int, sampler: FakeSampler) -> int:
-        text = say[sampler.sampling.seed]
-        position = len(sampler.drawn)
-        ends = position >= len(text) and not text.endswith("!")
-        letter = text[min(position, len(text) - 1)].replace("!", "g").encode()
-        token = 0 if ends else up.engine.vocabulary.ALPHABET.index(letter)
-        sampler.drawn.append(token)
-        return token
-
-    up.engine.sample = sample  # type: ignore[method-assign, assignment]
+SAID = ("b", "aa", "aa", "aa", "g!")
+"""Of those whose election is remembered."""
 
 
 async def elected(up: Serving, call: Call, *, key: str = "") -> tuple[str, Finish, Verdict]:
@@ -264,23 +238,11 @@ def _rivals(up: Serving, row: int, token: int, top: int, *, at: int) -> tuple[fl
     return -1.0, tuple((t, -1.0 - (0 if position == at else t)) for t in range(top))
 
 
-@asynccontextmanager
-async def remembering(store: AnswerStore) -> AsyncIterator[Serving]:
-    """All that is to be kept is written when the block ends."""
-    memory = Memory(None, store, fingerprint=b"f" * 16, block_tokens=0, salt=b"s", element_bytes=1)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(memory.run)
-        async with serving(config_of(slots=8), memory=memory) as up:
-            speak(up, "b", "aa", "aa", "aa", "g!")
-            yield up
-        memory.close()
-
-
 async def test_an_old_election_is_told_again(tmp_path: Path) -> None:
     store = AnswerStore(tmp_path / "answers.sqlite", budget_bytes=1 << 20)
-    async with remembering(store) as up:
+    async with remembering(store, *SAID) as up:
         text, finish, verdict = await elected(up, call_of())
-    async with remembering(store) as up:
+    async with remembering(store, *SAID) as up:
         again, finish_again, verdict_again = await elected(up, call_of())
         assert up.num_rows == 0
         assert (again, verdict_again, finish_again.stored) == (text, verdict, True)
@@ -292,7 +254,7 @@ async def test_an_old_election_is_told_again(tmp_path: Path) -> None:
 
 async def test_an_election_with_a_failure_is_not_kept(tmp_path: Path) -> None:
     store = AnswerStore(tmp_path / "answers.sqlite", budget_bytes=1 << 20)
-    async with remembering(store) as up, up.ask(call_of()) as replies:
+    async with remembering(store, *SAID) as up, up.ask(call_of()) as replies:
         up.engine.fail_next_decode = True
         assert (await read(replies)).texts == ["aa"]
     assert store.stats().answers == 0
