@@ -63,12 +63,12 @@ class Protocols:
         history = (await self._kept(asked.previous))["messages"] if asked.previous else []
         after = partial(asked.after, history, self.routes.limits())
         wanted = await trio.to_thread.run_sync(after, limiter=self.routes.parsing)
-        said_before, key = [*history, *asked.messages], g.key
+        said_before, key, era = [*history, *asked.messages], g.key, self.routes.intake.era(g.key)
 
         def keep(response: dict[str, Any]) -> None:
             if asked.store:
                 text = dumps({"response": response, "messages": [*said_before, said(response)]})
-                self.routes.intake.keep_text(response["id"], text, namespace=key)
+                self.routes.intake.keep_text(response["id"], text, namespace=key, era=era)
 
         return await self.routes.answer(wanted, ResponsesVoice(asked.echo, keep))
 

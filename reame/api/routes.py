@@ -115,7 +115,7 @@ class Routes:
         wanted = await self.wanted(read_warm)
         until = None if wanted.pin_s is None else math.ceil(time.time() + wanted.pin_s)
         opened = self.intake.open(wanted.call, key=g.key, namespace=g.key)
-        pin = partial(self.intake.pin, namespace=g.key)
+        pin = partial(self.intake.pin, namespace=g.key, era=self.intake.era(g.key))
         if wanted.stream:
             replies = await cast("Request", request).held.enter_async_context(opened)
             warming = Warming(replies, self.head(replies.request_id), pin, until=until)

@@ -62,7 +62,11 @@ def clear(*, config: File = None, sets: Sets = (), as_json: AsJson = False) -> i
 
 
 def forget(*, key: Key, config: File = None, sets: Sets = (), as_json: AsJson = False) -> int:
-    """Delete what is kept of one API key. What a running daemon has in RAM of it goes with its restart."""
+    """Forget one API key: its blocks, pins, old answers and archived texts; in running daemons its live cells too.
+
+    What its requests that run at this moment compute is not kept. A daemon with memory.enabled = false keeps nothing
+    here and is not told: its live cells go with its restart.
+    """
     from reame.commands import cache_work
 
     return cache_work.forget(_kept(config, sets), key, as_json=as_json)

@@ -12,10 +12,12 @@ from attrs import asdict, frozen
 from rich.console import Console
 from rich.table import Table
 
+from reame.commands.archive_work import own_salt
 from reame.config_keys import load_api_keys
 from reame.errors import ConfigError, ReameError
-from reame.memory import answers, block_directory, upkeep
+from reame.memory import answers, archive_files, archive_upkeep, block_directory, inbox, upkeep
 from reame.memory.answers import AnswerStore
+from reame.memory.archive_files import archive_tag
 from reame.memory.block_directory import BlockDirectory
 from reame.memory.folders import namespace_tag
 from reame.pull_file import bytes_text
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from reame.memory.upkeep import Entry
 
 PIPE_WIDTH = 200
+PATIENCE_S = 60.0
+"""Seconds that a running daemon has to forget a key: it looks once a second, and between two of its steps."""
 
 
 @frozen
@@ -37,6 +41,8 @@ class Kept:
     directory: Path
     blocks: BlockDirectory
     answers: AnswerStore
+    archive: Path
+    salt: bytes
     names: dict[str, str]
     shared: bool
 
@@ -49,6 +55,8 @@ def kept(config: Config) -> Kept:
         directory,
         BlockDirectory(directory / block_directory.NAME, budget_bytes=memory.disk_mb << 20),
         AnswerStore(directory / answers.NAME, budget_bytes=memory.answers_mb << 20),
+        directory / archive_files.NAME,
+        own_salt(config),
         _names(config),
         memory.share == "all",
     )
@@ -136,12 +144,58 @@ def clear(here: Kept, *, as_json: bool) -> int:
 
 
 def forget(here: Kept, key: str, *, as_json: bool) -> int:
-    """Of one API key. ConfigError when what is kept belongs to no key."""
+    """Of one API key, here and in the daemons that run on this directory; what these write before they hear of it is
+    deleted once they have. ConfigError when what is kept belongs to no key."""
     if here.shared:
         raise ConfigError('with memory.share = "all" nothing belongs to one key: reame cache clear deletes everything')
     with _closing(here):
-        removed = upkeep.forget(here.blocks, key)
-        return _say_deleted(removed.blocks, removed.bytes, here.answers.forget(key), as_json=as_json)
+        gone = _forget(here, key)
+        orders = inbox.order(here.directory, key)
+        deaf = inbox.wait_done(orders, patience_s=PATIENCE_S)
+        if orders:
+            gone = gone.plus(_forget(here, key))
+    _say_forgotten(gone, len(orders) - len(deaf), as_json=as_json)
+    if deaf:
+        processes = ", ".join(map(inbox.pid_of, deaf))
+        raise ReameError(f"a running daemon does not answer (process {processes}): what it has in RAM ends with it")
+    return 0
+
+
+@frozen
+class Gone:
+    """What was deleted of a key."""
+
+    blocks: int
+    bytes: int
+    answers: int
+    texts: int
+
+    def plus(self, other: Gone) -> Gone:
+        return Gone(
+            self.blocks + other.blocks,
+            self.bytes + other.bytes,
+            self.answers + other.answers,
+            self.texts + other.texts,
+        )
+
+
+def _forget(here: Kept, key: str) -> Gone:
+    """On disk."""
+    removed = upkeep.forget(here.blocks, key)
+    archived = archive_upkeep.drop(here.archive, archive_tag(key, here.salt))
+    return Gone(removed.blocks, removed.bytes, here.answers.forget(key), archived.generations)
+
+
+def _say_forgotten(gone: Gone, daemons: int, *, as_json: bool) -> None:
+    if as_json:
+        _print_json({"deleted": asdict(gone), "daemons": daemons})
+        return
+    print(
+        f"deleted {gone.blocks} blocks ({bytes_text(gone.bytes)}), {gone.answers} old answers and"
+        f" {gone.texts} archived texts"
+    )
+    if daemons:
+        print(f"{daemons} running daemon{'' if daemons == 1 else 's'} forgot it too, live cells included")
 
 
 @frozen

@@ -133,9 +133,19 @@ class Admission:
         if sequence.slot is None:
             self.queue.discard(sequence)
             return
-        if not keep or self._is_spent(sequence):
+        if not keep or sequence.traceless or self._is_spent(sequence):
             self._trim(sequence.slot, 0)
         self._vacate(sequence)
+
+    def forget(self, namespace: str) -> None:
+        """Residents of the namespace leave their cells, and nobody saves them before. What runs or waits goes on, and
+        leaves nothing; what it wanted from the disk is not there any more."""
+        for sequence in (*self.queue, *self.running):
+            if sequence.request.namespace == namespace:
+                sequence.traceless, sequence.num_on_disk = True, 0
+        for slot in self.slots.slots:
+            if not slot.running and slot.namespace == namespace:
+                self._trim(slot, 0)
 
     def _is_spent(self, sequence: Sequence) -> bool:
         """One of many records done in the background, while a later one runs. They come along the tree of their
@@ -225,6 +235,8 @@ class Admission:
 
     def _put_back(self, sequence: Sequence) -> None:
         sequence.preempted = True
+        if sequence.traceless and sequence.slot:
+            self._trim(sequence.slot, 0)
         self._vacate(sequence)
         self.queue.put_back(sequence)
 

@@ -119,6 +119,10 @@ class Scheduler:
         """End a sequence with an error for its client."""
         self._finish(sequence, None, now, error=error)
 
+    def forget(self, namespace: str) -> None:
+        """What was computed for this namespace so far is of use to nobody from the next step on."""
+        self.admission.forget(namespace)
+
     def take_events(self) -> list[tuple[Sequence, Event]]:
         events, self._events = self._events, []
         return events

@@ -53,6 +53,8 @@ class Sequence:
     drafts: DraftCount = Factory(DraftCount)
     rated: tuple[TokenLogprob, ...] = ()
     """The prompt's tokens as far as their probabilities are known, when they are wanted."""
+    traceless: bool = False
+    """Its key was told to be forgotten while it ran: nothing of it is kept."""
     has_line: bool = False
     """A line of the answer has ended."""
     done: bool = False

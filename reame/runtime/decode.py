@@ -77,6 +77,8 @@ class DecodeLoop:
         self._news: deque[News] = deque()
         self._absent: list[Sequence] = []
         self._is_nudged = False
+        self._to_forget: list[tuple[str, trio.Event]] = []
+        self._rest = trio.CancelScope()
         self._clock = trio.lowlevel.current_clock()
         self._moved_at: float | None = None
         """When it last got on with its work; None while it waits for some."""
@@ -98,6 +100,9 @@ class DecodeLoop:
                 self._drop_absent()
                 if self._stop_error:
                     self._fail_all(self._stop_error)
+                forgotten, self._to_forget = self._to_forget, []
+                for namespace, _ in forgotten:
+                    self.scheduler.forget(namespace)
                 batch = self.scheduler.plan(trio.current_time())
                 self._send(self.scheduler.take_events())
                 for load in self.scheduler.take_loads():
@@ -108,6 +113,8 @@ class DecodeLoop:
                     await self._step(batch, ahead)
                 elif not self._num_loading:
                     await self._audit()
+                for _, done in forgotten:
+                    done.set()
 
     def stalled_s(self) -> float:
         """Seconds in which it did not get on, although there is something to do."""
@@ -138,6 +145,15 @@ class DecodeLoop:
         """What the request took so far; None when it is not in the loop. Also while the scheduler is lent."""
         return next((sequence.usage() for sequence in self._live if sequence.request is request), None)
 
+    async def forget(self, namespace: str) -> None:
+        """Until no cell holds anything that was computed for it before, but for what runs, which leaves nothing. Waits
+        for ever when the loop has ended."""
+        done = trio.Event()
+        self._to_forget.append((namespace, done))
+        self._rest.cancel()
+        self.nudge()
+        await done.wait()
+
     def nudge(self) -> None:
         """Somebody left: look who before the next step."""
         self._is_nudged = True
@@ -165,9 +181,10 @@ class DecodeLoop:
             while True:
                 self._take_loaded(self._loaded.receive_nowait())
         try:
-            if self._at_rest and not self._live:
+            if self._at_rest and not self._live and not self._to_forget:
                 self._moved_at = None
-                self._add(await self._jobs.receive())
+                with trio.CancelScope() as self._rest:
+                    self._add(await self._jobs.receive())
             while True:
                 self._add(self._jobs.receive_nowait())
         except trio.WouldBlock:
@@ -218,7 +235,9 @@ class DecodeLoop:
             else:
                 if isinstance(event, Finish):
                     self._forget(sequence)
-                    self._memory.remember(sequence.tokens[len(sequence.request.prompt) :], sequence.request.namespace)
+                    if not sequence.traceless:
+                        generated = sequence.tokens[len(sequence.request.prompt) :]
+                        self._memory.remember(generated, sequence.request.namespace)
 
     def _forget(self, sequence: Sequence) -> None:
         self._live.pop(sequence).reply.close()

@@ -19,7 +19,7 @@ from reame.runtime.conclave import Deliberation
 from reame.runtime.health import Health, Status
 from reame.runtime.job import REPLY_EVENTS, Job
 from reame.runtime.labelling import Asking, Labelling
-from reame.runtime.memory import Pin
+from reame.runtime.pins import Pin
 from reame.runtime.preparing import Preparing
 from reame.runtime.replies import Replies
 from reame.runtime.requests import requests_of
@@ -156,12 +156,16 @@ class Intake:
             self._metrics.requests.labels("refused" if error.status == 429 else error.code or "invalid").inc()
             raise
 
-    async def pin(self, tokens: tuple[int, ...], *, namespace: str, until: float) -> bool:
+    def era(self, namespace: str) -> int:
+        """To be asked for when work begins that will keep something: see `Memory.era`."""
+        return 0 if self._memory is None else self._memory.era(self._own(namespace))
+
+    async def pin(self, tokens: tuple[int, ...], *, namespace: str, until: float, era: int = 0) -> bool:
         """Keep on disk what is computed of these tokens, now or later, until then (Unix time, seconds). False when
         nothing is kept on disk here."""
         if self._memory is None or not self._memory.block_tokens:
             return False
-        await self._memory.pin(Pin(tokens, self._own(namespace), until))
+        await self._memory.pin(Pin(tokens, self._own(namespace), until), era=era)
         return True
 
     @property
@@ -169,13 +173,17 @@ class Intake:
         """What `keep_text` is given is kept."""
         return self._memory is not None and self._memory.keeps_texts
 
-    def keep_text(self, name: str, text: str, *, namespace: str) -> None:
+    def keep_text(self, name: str, text: str, *, namespace: str, era: int = 0) -> None:
         """Keep it beside the old answers, for whoever asks with the same key."""
         if self._memory is not None:
-            self._memory.keep_text(name, text, namespace=self._own(namespace))
+            self._memory.keep_text(name, text, namespace=self._own(namespace), era=era)
 
     async def text(self, name: str, *, namespace: str) -> str | None:
         return None if self._memory is None else await self._memory.text(name, namespace=self._own(namespace))
+
+    async def drop_text(self, name: str, *, namespace: str) -> bool:
+        """Whether there was one of this name, which is no more."""
+        return self._memory is not None and await self._memory.drop_text(name, namespace=self._own(namespace))
 
     def _own(self, namespace: str) -> str:
         """The namespace whose memory is used: with `memory.share` all, there is one for everybody."""
@@ -228,7 +236,8 @@ class Intake:
                 replies.tell_again(index, answer)
                 continue
             if key is not None:
-                replies.keep_answer(index, partial(memory.keep_answer, key, namespace=request.namespace))
+                own = request.namespace
+                replies.keep_answer(index, partial(memory.keep_answer, key, namespace=own, era=memory.era(own)))
             remaining += replies.openings(index)
         return remaining
 

@@ -1,24 +1,26 @@
 """What is kept on disk, as the tasks see it: look-ups that never fail, writing behind, and both in I/O threads.
 
-A fault of the disk is a miss and a counter, never an error to anybody. Bound: `MAX_PENDING` bytes of blocks wait for
-the disk; what comes on top is dropped and counted.
+A fault of the disk is a miss and a counter, never an error to anybody. Bound: what waits for the disk is a `Backlog`;
+what that refuses is dropped and counted.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections import deque
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
-from attrs import frozen
 
 from reame.core.answer_key import answer_key, is_fixed
 from reame.core.blocks import Block, block_keys, root_key
 from reame.core.events import Delta, Usage
+from reame.memory import upkeep
 from reame.memory.answer_format import Answer
+from reame.runtime.backlog import Backlog, Task
+from reame.runtime.pins import Pins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,25 +31,11 @@ if TYPE_CHECKING:
     from reame.memory.archive import Archive
     from reame.memory.block_counts import BlockStats
     from reame.memory.block_store import BlockStore
+    from reame.runtime.pins import Pin
 
 T = TypeVar("T")
 
-MAX_PENDING = 64 << 20
-
 log = logging.getLogger(__name__)
-
-
-MOST_PINS = 64
-"""Pins that are applied to blocks still to be written; the oldest is forgotten (what is on disk stays pinned)."""
-
-
-@frozen
-class Pin:
-    """The blocks of `tokens` are not to be evicted before `until` (Unix time, seconds)."""
-
-    tokens: tuple[int, ...]
-    namespace: str
-    until: float
 
 
 class Memory:
@@ -72,14 +60,12 @@ class Memory:
         self._salt = salt
         self._element_bytes = element_bytes
         self._io = trio.CapacityLimiter(2)
-        self._pins: deque[Pin] = deque(maxlen=MOST_PINS)
-        self._pending: deque[tuple[int, Callable[[], object]]] = deque()
-        self._urgent: deque[tuple[int, Callable[[], object]]] = deque()
-        self._num_pending_bytes = 0
-        self._unwritten: dict[bytes, str] = {}
+        self._pins = Pins()
+        self._backlog = Backlog()
+        self._unwritten: dict[bytes, tuple[str, str]] = {}
+        """Texts by their names, with their namespaces."""
+        self._eras: Counter[str] = Counter()
         self.archive: Archive | None = None
-        self._news = trio.Event()
-        self._closed = False
 
     async def num_on_disk(self, tokens: Sequence[int], namespace: str) -> int:
         """How many tokens from the front lie there in whole blocks."""
@@ -124,42 +110,56 @@ class Memory:
 
     def keep(self, saved: Saved) -> None:
         """Write these blocks, soon."""
-        if not self._put_off(sum(map(len, saved.payloads)), partial(self._write, saved)):
+        size = sum(map(len, saved.payloads))
+        if not self._backlog.put(Task(saved.save.namespace, size, partial(self._write, saved))):
             self.num_dropped += len(saved.payloads)
 
-    def keep_answer(self, key: bytes, answer: Answer, namespace: str) -> None:
-        """Write this answer, soon."""
-        if self._answers is not None:
+    def era(self, namespace: str) -> int:
+        """Changes when the namespace is forgotten: what was begun in an earlier era is not kept."""
+        return self._eras[namespace]
+
+    def keep_answer(self, key: bytes, answer: Answer, namespace: str, *, era: int = 0) -> None:
+        """Write this answer, soon, unless the `era` in which it was begun is over."""
+        if self._answers is not None and era == self.era(namespace):
             size = sum(len(delta.text) for delta in answer.deltas)
-            self._put_off(size, partial(self._answers.put, key, answer, namespace=namespace))
+            self._backlog.put(Task(namespace, size, partial(self._answers.put, key, answer, namespace=namespace)))
 
     @property
     def keeps_texts(self) -> bool:
         """`keep_text` does something: there is a store of old answers, which has the texts too."""
         return self._answers is not None
 
-    def keep_text(self, name: str, text: str, *, namespace: str) -> None:
-        """Write a text of the API's own under this name, soon; `text` finds it at once."""
+    def keep_text(self, name: str, text: str, *, namespace: str, era: int = 0) -> None:
+        """Write a text of the API's own under this name, soon, unless `era` is over; `text` finds it at once."""
         answers, key = self._answers, self._text_key(name, namespace)
-        if answers is None:
+        if answers is None or era != self.era(namespace):
             return
         usage = Usage(prompt_tokens=0, cached_tokens=0, completion_tokens=0)
         answer = Answer(deltas=(Delta(text=text),), reason="stop", usage=usage)
 
         def write() -> None:
-            answers.put(key, answer, namespace=namespace)
-            self._unwritten.pop(key, None)
+            if key in self._unwritten:
+                answers.put(key, answer, namespace=namespace)
+                if self._unwritten.pop(key, None) is None:  # it was dropped meanwhile
+                    answers.drop(key)
 
-        if self._put_off(len(text), write):
-            self._unwritten[key] = text
+        if self._backlog.put(Task(namespace, len(text), write)):
+            self._unwritten[key] = namespace, text
 
     async def text(self, name: str, *, namespace: str) -> str | None:
         """What was kept under this name in this namespace, by whichever process."""
         key = self._text_key(name, namespace)
         if key in self._unwritten:
-            return self._unwritten[key]
+            return self._unwritten[key][1]
         answer = await self.answer(key)
         return None if answer is None else "".join(delta.text for delta in answer.deltas)
+
+    async def drop_text(self, name: str, *, namespace: str) -> bool:
+        """Delete what was kept under this name in this namespace. Whether there was something."""
+        answers, key = self._answers, self._text_key(name, namespace)
+        was_unwritten = self._unwritten.pop(key, None) is not None
+        was_kept = answers is not None and await self._try(partial(answers.drop, key), otherwise=False)
+        return was_unwritten or was_kept
 
     def _text_key(self, name: str, namespace: str) -> bytes:
         """Not bound to the model: a conversation may go on with another one."""
@@ -176,29 +176,41 @@ class Memory:
         """Archive a finished generation, before anything else that waits to be written."""
         if self.archive is not None and tokens:
             job = partial(self.archive.append, list(tokens), namespace=namespace)
-            self._put_off(8 * len(tokens), job, to=self._urgent)
+            self._backlog.put(Task(namespace, 8 * len(tokens), job), urgent=True)
 
-    async def pin(self, pin: Pin) -> None:
-        """Keep the blocks of these tokens, those that are there and those to come, until then."""
-        self._pins.append(pin)
+    async def forget(self, namespace: str) -> None:
+        """Until nothing of this namespace is on the disk, on its way there, or pinned. What began before will not be
+        kept. The decode loop must have forgotten it already, or it goes on saving cells."""
+        self._eras[namespace] += 1
+        self._backlog.drop(namespace)
+        self._pins.drop(namespace)
+        self._unwritten = {key: kept for key, kept in self._unwritten.items() if kept[0] != namespace}
+        erased = trio.Event()
+        self._backlog.put(Task(namespace, 0, partial(self._erase, namespace), erased), urgent=True)
+        await erased.wait()
+
+    def _erase(self, namespace: str) -> None:
+        """In an I/O thread, behind whatever it was writing."""
+        store, answers, archive = self._store, self._answers, self.archive
+        for erase in (
+            store and partial(upkeep.forget, store.directory, namespace),
+            answers and partial(answers.forget, namespace),
+            archive and partial(archive.forget, namespace=namespace),
+        ):
+            try:
+                if erase:
+                    erase()
+            except OSError as error:
+                log.warning("not all of an API key could be forgotten: %s", error)
+
+    async def pin(self, pin: Pin, *, era: int = 0) -> None:
+        """Keep the blocks of these tokens, those that are there and those to come, until then, unless `era` is over."""
+        if era != self.era(pin.namespace):
+            return
+        self._pins.add(pin)
         if self._store is not None:
             keys = self._keys(pin.tokens, pin.namespace)
             await self._try(partial(self._store.touch, keys, namespace=pin.namespace, until=pin.until), None)
-
-    def _pinned_until(self, namespace: str, tokens: tuple[int, ...]) -> float | None:
-        pins = tuple(self._pins)  # at once: this is an I/O thread, and others come meanwhile
-        ends = [p.until for p in pins if p.namespace == namespace and p.tokens[: len(tokens)] == tokens]
-        return max(ends, default=None)
-
-    def _put_off(
-        self, size: int, job: Callable[[], object], *, to: deque[tuple[int, Callable[[], object]]] | None = None
-    ) -> bool:
-        if self._num_pending_bytes + size > MAX_PENDING:
-            return False
-        (self._pending if to is None else to).append((size, job))
-        self._num_pending_bytes += size
-        self._news.set()
-        return True
 
     def stats(self) -> tuple[BlockStats | None, AnswerStats | None]:
         """Opens one small file and reads one row; None for what is not kept."""
@@ -212,14 +224,9 @@ class Memory:
         await self.prepare_archive("")
         if self._store is not None:
             await self._try(self._store.prune, None)
-        while self._urgent or self._pending or not self._closed:
-            if not (self._urgent or self._pending):
-                await self._news.wait()
-                self._news = trio.Event()
-                continue
-            size, job = (self._urgent or self._pending).popleft()
-            await self._try(job, None)
-            self._num_pending_bytes -= size
+        while (task := await self._backlog.next()) is not None:
+            await self._try(task.job, None)
+            self._backlog.done(task)
         if self._answers is not None:
             self._answers.close()
         if self.archive is not None:
@@ -227,8 +234,7 @@ class Memory:
 
     def close(self) -> None:
         """Nothing more will be kept: `run` ends when all is written."""
-        self._closed = True
-        self._news.set()
+        self._backlog.close()
 
     def _write(self, saved: Saved) -> None:
         save, size = saved.save, saved.save.block_tokens
@@ -239,7 +245,7 @@ class Memory:
             depth = save.start // size + number
             tokens = save.tokens[depth * size : (depth + 1) * size]
             block = Block(keys[depth + 1], keys[depth], depth, tokens, payload)
-            until = self._pinned_until(save.namespace, save.tokens[: block.stop])
+            until = self._pins.until(save.namespace, save.tokens[: block.stop])
             self._store.store(block, namespace=save.namespace, until=until, element_bytes=self._element_bytes)
 
     def _keys(self, tokens: Sequence[int], namespace: str) -> list[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,7 @@ WORDS = [
 ]  # fmt: skip
 
 
-def arguments(doc: str | None, **defaults: int | float) -> argparse.Namespace:
+def arguments(doc: str | None, **defaults: int | float | str) -> argparse.Namespace:
     """The command line: an option with a default for each keyword."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     for name, default in defaults.items():
@@ -37,13 +38,17 @@ def arguments(doc: str | None, **defaults: int | float) -> argparse.Namespace:
 
 
 def start(folder: Path, tables: Tables) -> DaemonProcess:
-    """A daemon on the real small model, which is pulled when it is not there. All that it keeps is in `folder`."""
-    subprocess.run([sys.executable, "-m", "reame", "pull", MODEL], check=True, capture_output=True)
+    """A daemon on the real small model, unless `tables` name another. It is pulled when it is one of the catalogue and
+    not there. All that the daemon keeps is in `folder`, but for what it knows of models when $REAME_CACHE is set."""
+    name = str(tables.get("model", {}).get("path", MODEL))
+    if not Path(name).is_file():
+        subprocess.run([sys.executable, "-m", "reame", "pull", name], check=True, capture_output=True)
     tables = tables | {
-        "model": {"path": str(resolve(MODEL))},
+        "model": {"path": str(resolve(name))},
         "memory": {"path": str(folder / "memory")} | tables.get("memory", {}),
+        "batch": {"path": str(folder / "batches")} | tables.get("batch", {}),
     }
-    return DaemonProcess(folder, tables, {"REAME_CACHE": str(folder / "cache")})
+    return DaemonProcess(folder, tables, {"REAME_CACHE": os.environ.get("REAME_CACHE") or str(folder / "cache")})
 
 
 @contextmanager

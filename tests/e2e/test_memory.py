@@ -6,6 +6,8 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import trio
+from daemon_process import REAME
 from talking import COMPLETIONS, answer, ask, connect, readings, until_idle
 
 if TYPE_CHECKING:
@@ -126,6 +128,19 @@ async def test_keys_share_only_if_the_config_says_so(launch: Launch, tmp_path: P
                 cached.append(got["usage"]["prompt_tokens_details"]["cached_tokens"] > 0)
                 await until_idle(client)
         assert cached == ([False, False, True] if share == "key" else [False, True, True])
+        if share == "key":
+            await anna_is_forgotten(daemon)
+
+
+async def anna_is_forgotten(daemon: DaemonProcess) -> None:
+    """While it runs: her cells too; not Bert's."""
+    command = [REAME, "cache", "forget", "--key", "anna", "--config", daemon.config]
+    done = await trio.run_process(command, capture_stdout=True)
+    assert done.stdout.splitlines()[-1] == b"1 running daemon forgot it too, live cells included"
+    for secret, is_there in (("secret-of-anna-1", False), ("secret-of-bert-2", True)):
+        async with connect(daemon, secret) as client:
+            got = (await answer(client, COMPLETIONS, QUESTION))["reame"]
+            assert (got["live_tokens"] + got["disk_tokens"] + got["stored_answers"] > 0) == is_there
 
 
 async def test_a_memory_that_cannot_be_written_costs_nobody_an_answer(launch: Launch, tmp_path: Path) -> None:

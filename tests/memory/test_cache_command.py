@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,8 @@ from reame.core.events import Delta, Usage
 from reame.errors import ConfigError, ReameError
 from reame.memory.answer_format import Answer
 from reame.memory.answers import AnswerStore
+from reame.memory.archive import Archive
+from reame.memory.inbox import Inbox, wait_done
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +44,9 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for number, namespace in enumerate(("alice", "alice", "bob")):
         answers.put(bytes([number]) * 32, ANSWER, namespace=namespace)
     answers.close()
+    archive = Archive(directory / "archive", fingerprint=bytes(32), vocab_size=9, budget_bytes=1 << 24)
+    archive.append([1, 2, 3, 4, 5, 6, 7, 8], namespace="bob")
+    archive.close()
     (tmp_path / "reame.toml").write_text(f'[memory]\npath = "{directory}"\n[server]\napi_keys_file = "{keys}"\n')
     return directory
 
@@ -106,10 +112,43 @@ def test_verify_says_what_was_damaged_and_then_all_is_well(memory: Path, capsys:
 
 def test_forget_deletes_one_keys_things_only(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert reame("forget", "--key", "bob") == 0
-    assert capsys.readouterr().out == "deleted 2 blocks (8.19 kB) and 1 old answers\n"
+    assert capsys.readouterr().out == "deleted 2 blocks (8.19 kB), 1 old answers and 1 archived texts\n"
     assert len(block_files(memory / "blocks")) == 4
-    assert as_json(capsys, "forget", "--key", "bob")["deleted"] == {"blocks": 0, "bytes": 0, "answers": 0}
+    assert as_json(capsys, "forget", "--key", "bob") == {
+        "deleted": {"blocks": 0, "bytes": 0, "answers": 0, "texts": 0},
+        "daemons": 0,
+    }
     assert as_json(capsys, "forget", "--key", "")["deleted"]["blocks"] == 1
+
+
+def test_forget_tells_running_daemons_and_deletes_what_they_still_wrote(
+    memory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox = Inbox(memory)
+
+    def daemon(files: list[Path], *, patience_s: float) -> list[Path]:
+        chain(2, seed=9, namespace="alice").store(new_store(memory / "blocks"))
+        (told,) = inbox.orders()
+        assert told.namespace == "alice"
+        inbox.done(told)
+        return wait_done(files, patience_s=0)
+
+    monkeypatch.setattr("reame.memory.inbox.wait_done", daemon)
+    assert reame("forget", "--key", "alice") == 0
+    inbox.close()
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "deleted 5 blocks (20.5 kB), 2 old answers and 0 archived texts"
+    assert out[1] == "1 running daemon forgot it too, live cells included"
+    assert len(block_files(memory / "blocks")) == 3
+
+
+def test_forget_says_which_daemon_does_not_answer(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reame.commands.cache_work.PATIENCE_S", 0.0)
+    inbox = Inbox(memory)
+    with pytest.raises(ReameError, match=rf"does not answer \(process {os.getpid()}\): what it has in RAM ends"):
+        reame("forget", "--key", "bob")
+    inbox.close()
+    assert len(block_files(memory / "blocks")) == 4
 
 
 @pytest.mark.usefixtures("memory")

@@ -1,0 +1,73 @@
+"""What waits to be written to disk, in order. Owner: `Memory`, in the Trio thread.
+
+Bound: `MAX_PENDING` bytes wait; what comes on top is refused.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import trio
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_PENDING = 64 << 20
+
+
+@frozen(eq=False)
+class Task:
+    """`job` is for an I/O thread; `size` bytes are held for it until it is done. `written` is set then."""
+
+    namespace: str
+    size: int
+    job: Callable[[], object]
+    written: trio.Event | None = None
+
+
+class Backlog:
+    """Urgent tasks before the others, each kind in the order of its coming."""
+
+    def __init__(self) -> None:
+        self._urgent: deque[Task] = deque()
+        self._other: deque[Task] = deque()
+        self._num_bytes = 0
+        self._news = trio.Event()
+        self._closed = False
+
+    def put(self, task: Task, *, urgent: bool = False) -> bool:
+        """False: there is no room, and the task is forgotten."""
+        if self._num_bytes + task.size > MAX_PENDING:
+            return False
+        (self._urgent if urgent else self._other).append(task)
+        self._num_bytes += task.size
+        self._news.set()
+        return True
+
+    async def next(self) -> Task | None:
+        """The task to do now, to be told `done` afterwards; None once it is closed and empty."""
+        while not (self._urgent or self._other):
+            if self._closed:
+                return None
+            await self._news.wait()
+            self._news = trio.Event()
+        return (self._urgent or self._other).popleft()
+
+    def done(self, task: Task) -> None:
+        self._num_bytes -= task.size
+        if task.written is not None:
+            task.written.set()
+
+    def drop(self, namespace: str) -> None:
+        """Nothing that waits for this namespace will be written. What is being written goes on."""
+        for tasks in (self._urgent, self._other):
+            for task in [task for task in tasks if task.namespace == namespace]:
+                tasks.remove(task)
+                self.done(task)
+
+    def close(self) -> None:
+        """Nothing more will come: `next` ends when all is done."""
+        self._closed = True
+        self._news.set()

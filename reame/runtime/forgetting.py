@@ -1,0 +1,66 @@
+"""`reame cache forget` on a daemon that runs: its orders are looked for, carried out, and ticked off.
+
+Order: the live cells and what runs first, then what waits for the disk, then the disk. So nothing comes after what was
+deleted.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+
+from reame.memory.inbox import Inbox
+from reame.runtime.recall import memory_dir
+
+if TYPE_CHECKING:
+    from reame.config import Config
+    from reame.runtime.decode import DecodeLoop
+    from reame.runtime.memory import Memory
+
+LOOK_S = 1.0
+"""Seconds between two looks: one listing of a directory that is nearly always empty."""
+
+log = logging.getLogger(__name__)
+
+
+def open_inbox(config: Config) -> Inbox | None:
+    """None where nothing is kept, or where the directory cannot be written. Files: call it in a thread."""
+    if not config.memory.enabled:
+        return None
+    try:
+        return Inbox(memory_dir(config))
+    except OSError as error:
+        log.warning(
+            "`reame cache forget` will not reach this daemon's cells: %s: %s (set memory.path)",
+            error.filename or memory_dir(config), error.strerror,
+        )  # fmt: skip
+        return None
+
+
+class Forgetting:
+    """`run` until `close`. An order that comes later is for the command: it deletes what is on disk once more when the
+    daemon has ended."""
+
+    def __init__(self, inbox: Inbox | None, loop: DecodeLoop, memory: Memory) -> None:
+        self._inbox = inbox
+        self._loop = loop
+        self._memory = memory
+        self._scope = trio.CancelScope()
+
+    async def run(self) -> None:
+        inbox = self._inbox
+        if inbox is None:
+            return
+        with self._scope:
+            while True:
+                for order in await trio.to_thread.run_sync(inbox.orders):
+                    await self._loop.forget(order.namespace)
+                    await self._memory.forget(order.namespace)
+                    await trio.to_thread.run_sync(inbox.done, order)
+                    log.info("forgot all of the API key %s", order.namespace or "(none)")
+                await trio.sleep(LOOK_S)
+
+    def close(self) -> None:
+        self._scope.cancel()
