@@ -1,9 +1,14 @@
-"""How many threads serve best right now, judged by step times: fewer when they become erratic, more when all is calm.
+"""How many threads serve best right now, judged by step times alone: fewer while others want the CPUs, else all.
 
-All threads of a step meet at barriers hundreds of times, so one that a neighbour holds up holds up all: with a core
+All threads of a step meet at barriers hundreds of times, so one that a neighbour holds up holds up all: with a thread
 less the step is slower and steady. Whether that is worth it differs: under a quota it is many times faster, beside a
-busy process and with a short spin it can be slower. So fewer threads are tried for a window, and kept if they are
-faster. The caller feeds `observe` and sets what it returns. Pure: it counts steps.
+busy process and with a short spin it can be slower. Nor can it be seen from the steps with fewer threads that the
+neighbour has left: they take as long as before. So nothing is concluded and everything is tried: another number runs
+for half a second, against the steps just before, and stays if it is clearly faster.
+
+Tries are paid from a budget: one that lost 0.2 s is repeated after four (`BUDGET`), and after `MOST_WAIT_S` in any
+case, so that the way back is never longer. Fewer threads are tried only while steps take longer than they could take
+with fewer. The caller feeds `observe` and sets `threads`. Pure: the time is that of the steps.
 """
 
 from __future__ import annotations
@@ -11,37 +16,98 @@ from __future__ import annotations
 from collections import deque
 from enum import Enum
 
-WINDOW = 24
-"""Steps that are judged together, all with the same number of threads."""
-SLOW = 1.7
-"""Times the usual length: a step from here on was held up."""
-HELD_UP = 0.25
-"""Share of held-up steps in a window from which the threads are one too many."""
-SUSTAINED = 3
-"""Windows with so many held-up steps, one after the other, before fewer threads are tried: a burst passes."""
-CALM = 0.05
-"""Share of held-up steps below which a window is calm."""
+from attrs import Factory, define
+
+SPAN_S, SPAN_STEPS = 1.0, 8
+"""The steps before a try, against which it is judged, take at least so long: a burst passes."""
+TRY_S, TRY_STEPS = 0.5, 8
+"""The same for the steps of a try; it ends sooner when it can no longer win."""
+LESS, MORE = 0.9, 0.97
+"""Share of the time before that steps with fewer threads, and with more, may take to be kept."""
+SLOW = 1.3
+"""Times the usual length: from here on fewer threads may be faster, when nothing better is known of them."""
+BUDGET = 0.05
+"""Share of the time that tries may lose."""
+LEAST_WAIT_S, MOST_WAIT_S = 2.0, 10.0
+"""Between two tries of the same."""
 PRESSED = 0.3
-"""CPU pressure (the share of time in which somebody waits) above which more threads are not tried."""
-PATIENCE = 2
-"""Calm windows before more threads are tried; twice as many after each time that this went wrong."""
-MOST_PATIENCE = 64
-PROBE = 80
-"""Windows with fewer threads after which more are tried although there is no calm."""
-FASTER = 0.85
-"""Share of the mean step with more threads that the mean step with fewer ones may take, to be worth it."""
+"""CPU pressure (the share of time in which somebody waits) above which more threads are tried as seldom as can be."""
+GAP_S = 5.0
+"""Without a step for so long, what was before says nothing about now."""
 _FORGET = 0.02
-"""How fast the usual length follows steps that are slower: contexts grow. Faster ones count at once."""
+"""How fast the usual length follows steps that are longer: contexts grow. Shorter ones count at once."""
+_FOREIGN = 4.0
+"""A try gives up when steps of a kind that nothing is known of took so many times its length."""
 
 
 class Change(Enum):
-    """Why the number of threads changes."""
+    """What became of the number of threads; in words where people should know."""
 
-    LOWERED = "steps are erratic"
-    RAISED = "steps are steady again"
-    RETURNED = "fewer were no faster"
-    PROBED = "it is long since they were tried"
-    GIVEN_UP = "more were no faster"
+    TRIED = ""
+    RETURNED = "the try is over, and they were no faster"
+    LOWERED = "fewer are faster at present, others want the CPUs"
+    RAISED = "more are faster again"
+
+
+@define
+class _Steps:
+    """The last steps with one number of threads, as many as make the span. `usual`: what they take undisturbed."""
+
+    steps: deque[tuple[int, float, float]] = Factory(deque)
+    seconds: float = 0.0
+    usual: float = 0.0
+
+    @property
+    def is_span(self) -> bool:
+        return len(self.steps) >= SPAN_STEPS and self.seconds >= SPAN_S
+
+    @property
+    def slowness(self) -> float:
+        return self.seconds / self.usual
+
+    def add(self, kind: int, seconds: float, usual: float) -> None:
+        self.steps.append((kind, seconds, usual))
+        self.seconds, self.usual = self.seconds + seconds, self.usual + usual
+        while len(self.steps) > SPAN_STEPS and self.seconds - self.steps[0][1] >= SPAN_S:
+            _, first, first_usual = self.steps.popleft()
+            self.seconds, self.usual = self.seconds - first, self.usual - first_usual
+
+    def means(self) -> dict[int, float]:
+        """Seconds of a step, by kind."""
+        times: dict[int, list[float]] = {}
+        for kind, seconds, _ in self.steps:
+            times.setdefault(kind, []).append(seconds)
+        return {kind: sum(found) / len(found) for kind, found in times.items()}
+
+
+@define(kw_only=True)
+class _Try:
+    """Another number of threads. `means` and `slowness` are those of the steps before it."""
+
+    by: int
+    means: dict[int, float]
+    slowness: float
+    wanted: float
+    """Seconds that the steps to judge it by would have taken before."""
+    allowed: float
+    """Share of it that they may take."""
+    num: int = 0
+    seconds: float = 0.0
+    before: float = 0.0
+    """What the steps so far would have taken before."""
+    foreign: float = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        return (
+            (self.num >= TRY_STEPS and self.before >= self.wanted)
+            or self.seconds > self.allowed * max(self.wanted, self.before)
+            or self.foreign > _FOREIGN * self.wanted
+        )
+
+    @property
+    def has_won(self) -> bool:
+        return self.num >= TRY_STEPS and self.before >= self.wanted and self.seconds <= self.allowed * self.before
 
 
 class ThreadChoice:
@@ -49,97 +115,97 @@ class ThreadChoice:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self.threads = most
+        self.settled = most
+        """Without the try that may be under way."""
         self._stride = max(1, most // 8)
         self._usual: dict[tuple[int, int], float] = {}
-        self._best: dict[int, float] = {}
-        self._window: deque[tuple[bool, float]] = deque(maxlen=WINDOW)
-        """For each step whether it was held up, and its length in best ones of its kind."""
-        self._calm = 0
-        self._erratic = 0
-        self._patience = PATIENCE
-        self._is_trial = False
-        self._tried: tuple[int, float] | None = None
-        """While fewer (-) or more (+) threads are tried: by how many, and the mean step before."""
-        self._age = 0
-        """Windows since the last change."""
-        self._rest = 0
-        self._next_rest = PATIENCE
-        """Windows in which fewer threads are not tried, as they were no faster; twice as many each time."""
+        self._floor: dict[int, float] = {}
+        """Number of threads -> the least that steps with it took, in usual steps of the number above."""
+        self._recent = _Steps()
+        self._try: _Try | None = None
+        self._not_before = {-1: 0.0, 1: 0.0}
+        """Sign of a try -> when it may be made."""
+        self._last = 0.0
 
-    def observe(self, kind: int, seconds: float, *, pressure: float = 0.0) -> Change | None:
-        """A step took this long. `pressure`: of the CPU, 0 to 1; 0 when it is not known.
+    @property
+    def threads(self) -> int:
+        """To be set."""
+        return self.settled + (self._try.by if self._try else 0)
 
-        Returns a change when `threads` is another from now on. `kind` is one number for steps that take as long when
-        nothing holds them up (`StepTime.kind`): only these are compared.
+    @property
+    def is_trying(self) -> bool:
+        return self._try is not None
+
+    def observe(self, kind: int, seconds: float, *, at: float, pressure: float = 0.0) -> Change | None:
+        """A step with `threads` ended `at` this time and took so long, in seconds. What changed, if anything did.
+        `pressure`: of the CPU, 0 to 1; 0 when it is not known.
+
+        `kind` is one number for steps that take as long when nothing holds them up (`StepTime.kind`): only these are
+        compared.
         """
         if self.most == 1:
             return None
-        usual = self._usual.get((self.threads, kind))
-        self._learn(kind, seconds, usual)
-        if usual is None:
+        gap, self._last = at - seconds - self._last, at
+        if gap > GAP_S:
+            self._recent = _Steps()
+        usual = self._learn(kind, seconds)
+        if self._try is not None:
+            return self._follow(self._try, kind, seconds, at=at, pressure=pressure, is_stale=gap > GAP_S)
+        self._recent.add(kind, seconds, usual)
+        by = self._worth_a_try(at)
+        if not by:
             return None
-        self._window.append((seconds > SLOW * usual, seconds / self._best[kind]))
-        return self._judge(pressure) if len(self._window) == WINDOW else None
+        self._begin(by)
+        return Change.TRIED
 
-    def usual(self, kind: int) -> float | None:
-        """Seconds that such a step takes with the present threads when nothing holds it up; None: not known."""
-        return self._usual.get((self.threads, kind))
-
-    def _learn(self, kind: int, seconds: float, usual: float | None) -> None:
+    def _learn(self, kind: int, seconds: float) -> float:
         key = (self.threads, kind)
-        self._best[kind] = min(seconds, self._best.get(kind, seconds))
-        if usual is None or seconds < usual:
-            self._usual[key] = seconds
-        elif seconds < SLOW * usual:
-            self._usual[key] = usual + _FORGET * (seconds - usual)
+        usual = self._usual.get(key, seconds)
+        self._usual[key] = usual = min(seconds, usual + _FORGET * (min(seconds, SLOW * usual) - usual))
+        return usual
 
-    def _judge(self, pressure: float) -> Change | None:
-        held_up = sum(is_held_up for is_held_up, _ in self._window) / WINDOW
-        took = sum(length for _, length in self._window) / WINDOW
-        self._window.clear()
-        self._rest, self._age = max(0, self._rest - 1), self._age + 1
-        if change := self._compare(took):
-            return change
-        self._erratic = self._erratic + 1 if held_up >= HELD_UP else 0
-        enough = 1 if self._is_trial else SUSTAINED
-        if self._erratic >= enough and self.threads > 1 and not self._rest:
-            if self._is_trial:
-                self._patience = min(MOST_PATIENCE, 2 * self._patience)
-            tried = None if self._is_trial else (-self._stride, took)
-            return self._change(-self._stride, Change.LOWERED, tried)
-        if self.threads < self.most and self._age >= PROBE:
-            return self._change(self._stride, Change.PROBED, (self._stride, took))
-        return self._wait_for_calm(held_up, pressure)
+    def _worth_a_try(self, at: float) -> int:
+        """By how many threads; 0: nothing is."""
+        if not self._recent.is_span:
+            return 0
+        more, fewer = min(self._stride, self.most - self.settled), min(self._stride, self.settled - 1)
+        if fewer and at >= self._not_before[-1]:
+            least = min(self._floor.get(self.settled - fewer, SLOW), self.settled / (self.settled - fewer))
+            if self._recent.slowness * LESS > least:
+                return -fewer
+        return more if at >= self._not_before[1] else 0
 
-    def _compare(self, took: float) -> Change | None:
-        """The window after a change shows what it was good for."""
-        tried, self._tried = self._tried, None
-        if tried is None:
-            return None
-        by, before = tried
-        if by > 0:
-            return self._change(-by, Change.GIVEN_UP) if took > before else None
-        if took > FASTER * before:
-            self._rest, self._next_rest = self._next_rest, min(MOST_PATIENCE, 2 * self._next_rest)
-            return self._change(-by, Change.RETURNED)
-        self._next_rest = PATIENCE
-        return None
+    def _begin(self, by: int) -> None:
+        recent, each = self._recent, self._recent.seconds / len(self._recent.steps)
+        self._try = _Try(
+            by=by,
+            means=recent.means(),
+            slowness=recent.slowness,
+            wanted=max(TRY_S, TRY_STEPS * each),
+            allowed=MORE if by > 0 else LESS,
+        )
 
-    def _wait_for_calm(self, held_up: float, pressure: float) -> Change | None:
-        if held_up > CALM or pressure > PRESSED:
-            self._calm = 0
-            return None
-        self._calm += 1
-        if self._is_trial and self._calm >= self._patience:
-            self._is_trial, self._patience = False, PATIENCE  # it went well
-        if self.threads < self.most and self._calm >= self._patience:
-            return self._change(self._stride, Change.RAISED)
-        return None
+    def _follow(
+        self, trial: _Try, kind: int, seconds: float, *, at: float, pressure: float, is_stale: bool
+    ) -> Change | None:
+        usual = self._usual.get((self.settled, kind))
+        before = trial.means.get(kind) or (usual and usual * trial.slowness)
+        if before:
+            trial.num, trial.seconds, trial.before = trial.num + 1, trial.seconds + seconds, trial.before + before
+        else:
+            trial.foreign += seconds
+        return self._end(trial, at, pressure) if is_stale or trial.is_over else None
 
-    def _change(self, by: int, why: Change, tried: tuple[int, float] | None = None) -> Change:
-        self.threads = min(self.most, max(1, self.threads + by))
-        self._calm = self._age = self._erratic = 0
-        self._is_trial = why is Change.RAISED
-        self._tried = tried
-        return why
+    def _end(self, trial: _Try, at: float, pressure: float) -> Change:
+        sign = 1 if trial.by > 0 else -1
+        self._try, self._recent = None, _Steps()
+        if sign < 0 and trial.before:
+            took, number = trial.seconds / (trial.before / trial.slowness), self.settled + trial.by
+            self._floor[number] = min(took, self._floor.get(number, took))
+        if trial.has_won:
+            self.settled += trial.by
+            self._not_before = {-1: at + LEAST_WAIT_S, 1: at + LEAST_WAIT_S}
+            return Change.RAISED if sign > 0 else Change.LOWERED
+        wait = min(MOST_WAIT_S, max(LEAST_WAIT_S, (trial.seconds - trial.before) / BUDGET))
+        self._not_before[sign] = at + (MOST_WAIT_S if sign > 0 and pressure > PRESSED else wait)
+        return Change.RETURNED

@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from reame.runtime.metrics import Metrics
 
 MOST_STEPS = 1024
-PACE_S = 1.0
-"""Seconds between two looks while there are steps; without any it sleeps."""
+PACE_S, TRY_PACE_S = 1.0, 0.1
+"""Seconds between two looks while there are steps, and while another number of threads, maybe a bad one, is tried.
+Without any steps it sleeps.
+"""
 VERDICT_S = 60.0
 """Seconds between two looks at what drafts saved while there are steps: a changing workload must not fill the log."""
 
@@ -120,23 +122,25 @@ class Tuner:
                 if self._adapts:
                     await self._judge(steps)
                 self._say_whether_drafts_pay()
-                await trio.sleep(PACE_S)
+                await trio.sleep(TRY_PACE_S if self._one.is_trying or self._more.is_trying else PACE_S)
 
     def _waiting(self) -> list[StepTime]:
         return [self._steps.receive_nowait() for _ in range(self._steps.statistics().current_buffer_used)]
 
     async def _judge(self, steps: list[StepTime]) -> None:
         """Up to the first change: the steps behind it were still taken with the old number of threads, and so were
-        those that end before the new one is set."""
+        those that began before the new one was set."""
         pressed = self._pressure()
         for step in steps:
             choice = self._one if step.num_rows == 1 else self._more
-            before = choice.threads
-            if step.at < self._set_at:
+            before, set_before = choice.settled, choice.threads
+            if step.at - step.seconds < self._set_at:
                 continue
-            if change := choice.observe(step.kind, step.comparable_seconds, pressure=pressed):
-                await self._thread.call(partial(self._set, self._one.threads, self._more.threads))
+            change = choice.observe(step.kind, step.comparable_seconds, at=step.at, pressure=pressed)
+            if choice.settled != before and change:
                 self._tell_change(choice, before, change)
+            if choice.threads != set_before:
+                await self._thread.call(partial(self._set, self._one.threads, self._more.threads))
                 return
 
     def _choose_spin(self) -> None:
@@ -157,12 +161,12 @@ class Tuner:
 
     def _tell_change(self, choice: ThreadChoice, before: int, change: Change) -> None:
         rows = "one row" if choice is self._one else "more rows"
-        log.info("threads for steps of %s: %d instead of %d, %s", rows, choice.threads, before, change.value)
+        log.info("threads for steps of %s: %d instead of %d, %s", rows, choice.settled, before, change.value)
         self._show()
 
     def _show(self) -> None:
-        self._metrics.threads.labels("one").set(self._one.threads)
-        self._metrics.threads.labels("more").set(self._more.threads)
+        self._metrics.threads.labels("one").set(self._one.settled)
+        self._metrics.threads.labels("more").set(self._more.settled)
 
     def _say_whether_drafts_pay(self) -> None:
         now = self._clock.current_time()
