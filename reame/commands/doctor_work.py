@@ -26,7 +26,7 @@ from reame.errors import ModelError
 from reame.host.features import llama_library
 from reame.host.probe import probe
 from reame.runtime import logs
-from reame.runtime.fit import fitted
+from reame.runtime.fit import expected, fitted
 from reame.runtime.model import cache_dir, options_for, try_out
 from reame.runtime.recall import memory_dir
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from reame.config import Config
     from reame.doctor.results import Measured
+    from reame.engine.footprint import Footprint
     from reame.engine.llama import LlamaOptions
     from reame.host.probe import Machine
 
@@ -66,6 +67,8 @@ class Examined:
     options: LlamaOptions
     path: Path | None = None
     measured: Measured | None = None
+    memory: Footprint | None = None
+    """What the daemon will take with it."""
     findings: tuple[Finding, ...] = ()
 
 
@@ -79,7 +82,9 @@ async def examine(wanted: Wanted) -> int:
         resolve(wanted.model)  # a name that means nothing is said at once
     machine = probe(cache=memory_dir(config), library=llama_library())
     found = await _examine(wanted, config, spec, machine)
-    report = advise(machine, found.measured, config, found.options, catalogue=CATALOG, more=found.findings)
+    report = advise(
+        machine, found.measured, config, found.options, catalogue=CATALOG, memory=found.memory, more=found.findings
+    )
     if wanted.as_json:
         print(json.dumps(as_json(report), indent=2))
     else:
@@ -93,9 +98,11 @@ async def examine(wanted: Wanted) -> int:
 
 async def _examine(wanted: Wanted, config: Config, spec: str, machine: Machine) -> Examined:
     options = options_for(config)
-    if machine.missing or wanted.quick:
+    if machine.missing:
         return Examined(options=options)
     path, findings = _model(spec)
+    if wanted.quick:
+        return Examined(options=options, memory=expected(path, options) if path else None)
     stop = threading.Event()
 
     def work(on_progress: Callable[[float, str], None]) -> Examined:
@@ -111,7 +118,8 @@ async def _examine(wanted: Wanted, config: Config, spec: str, machine: Machine) 
         name = here.stem if here else ""
         plan = Plan(model=here, name=name, options=usable, folder=memory_dir(config), seconds=wanted.seconds)
         measured = measure(plan, machine.share, on_progress=on_progress, go_on=lambda: not stop.is_set())
-        return Examined(options=usable, path=here, measured=measured, findings=more)
+        memory = expected(here, usable) if here else None
+        return Examined(options=usable, path=here, measured=measured, memory=memory, findings=more)
 
     with shown_on(sys.stderr) as on_progress:
         return await _in_thread(lambda: work(on_progress), stop)

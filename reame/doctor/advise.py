@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from reame.config import Config
     from reame.doctor.advice import Finding
     from reame.doctor.results import Measured
+    from reame.engine.footprint import Footprint
     from reame.engine.llama import LlamaOptions
     from reame.host.probe import Machine
 
@@ -31,24 +32,36 @@ def advise(
     options: LlamaOptions,
     *,
     catalogue: Iterable[Entry],
+    memory: Footprint | None = None,
     more: Iterable[Finding] = (),
 ) -> Report:
-    """`measured` None: nothing ran. `options`: what the model was, or would be, loaded with. `more`: findings of the
-    caller's own, such as a model that is not there.
+    """`measured` None: nothing ran. `options`: what the model was, or would be, loaded with. `memory`: what the daemon
+    takes then. `more`: findings of the caller's own, such as a model that is not there.
+
+    Where llama.cpp would crash there is nothing to set, and no model to propose.
     """
     found = [*more, *machine_findings(machine)]
     if measured is not None:
         found += model_findings(measured, machine, options, mlock=config.model.mlock)
-    model = measured.model if measured else None
-    trained = model.context_trained if model else 0
+    facts = [*_machine_facts(machine, measured), *(model_facts(measured) if measured else ())]
+    if memory is not None:
+        facts.append(_memory_fact(memory))
+    crashes = bool(machine.missing)
     return Report(
         machine=machine,
         measured=measured,
-        facts=(*_machine_facts(machine, measured), *(model_facts(measured) if measured else ())),
+        facts=tuple(facts),
         findings=tuple(sorted(found, key=lambda finding: _ORDER.index(finding.level))),
-        settings=tuple(settings(machine, measured, config, options, context_trained=trained)),
-        fits=tuple(fits(catalogue, measured, machine.ram.most)),
+        settings=() if crashes else tuple(settings(machine, measured, config, options, memory=memory)),
+        fits=() if crashes else tuple(fits(catalogue, measured, machine.ram.most)),
     )
+
+
+def _memory_fact(memory: Footprint) -> Fact:
+    """As configured: before what is advised."""
+    copied = f", {size(memory.weights)} of it repacked weights" if memory.pages and memory.weights else ""
+    pages = f", and {size(memory.pages)} of the model's file as long as there is room" if memory.pages else ""
+    return Fact(name="memory", text=f"the daemon holds {size(memory.held)}{copied}{pages}", is_estimate=True)
 
 
 def _machine_facts(machine: Machine, measured: Measured | None) -> Iterator[Fact]:

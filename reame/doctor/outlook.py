@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from reame.catalog import Entry
-    from reame.doctor.results import Measured, ModelMeasured, Table
+    from reame.doctor.results import Measured, Table
 
 READING = 5.0
 """Tokens a second at which people read; below it a stream feels slow."""
@@ -79,11 +79,6 @@ def breakeven_prefix(measured: Measured) -> int | None:
         return None
     gain = min(model.prefill.values()) - load
     return 1 + int(LOAD_SECONDS / gain) if gain > 0 else None
-
-
-def footprint(model: ModelMeasured, cells: int, measured_cells: int) -> int:
-    """Bytes with that many cells: pages of the file, memory of its own, and the larger KV cache."""
-    return model.file_bytes + model.anon_bytes + max(0, cells - measured_cells) * model.kv_bytes
 
 
 def fits(entries: Iterable[Entry], measured: Measured | None, ram: int) -> Iterator[Fit]:

@@ -61,7 +61,8 @@ def _parts(report: Report) -> Iterator[RenderableType]:
     fitting = [fit for fit in report.fits if fit.fits and (fit.most is None or fit.most >= _SLOWEST)]
     if fitting:
         yield ""
-        yield "The largest models of the catalogue for this machine, with estimated speed for one user:"
+        speeds = ", with estimated speed for one user" if any(fit.most for fit in fitting) else ""
+        yield f"The largest models of the catalogue for this machine{speeds}:"
         yield _models(sorted(fitting, key=lambda fit: -fit.ram)[:_MOST_MODELS])
 
 

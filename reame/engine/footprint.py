@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from reame.engine.gguf import ModelShape
     from reame.engine.llama import LlamaOptions
 
@@ -17,27 +19,43 @@ BYTES_OF_32 = {"f16": 64, "q8_0": 34, "q5_1": 24, "q5_0": 22, "q4_1": 20, "q4_0"
 """Bytes that 32 numbers take in the KV cache, by its type."""
 PROCESS = 64 << 20
 """Python, the libraries and the HTTP side."""
+WORD = 130
+"""Bytes for a token of the vocabulary: its text, its place in the tables, the merges."""
+_ARM = frozenset({"asimddp", "i8mm"})
+_BOTH = _ARM | {"avx2"}
+REPACKED = {
+    "Q4_0": _BOTH, "Q4_K": _BOTH, "IQ4_NL": _BOTH, "MXFP4": _BOTH, "Q2_K": frozenset({"avx512f"}),
+    "Q5_K": _ARM, "Q6_K": _ARM, "Q8_0": _ARM, "Q1_0": _ARM,
+}  # fmt: skip
+"""Kind of weights -> instruction sets of which any one has them repacked. After ggml-cpu/repack.cpp."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Footprint:
-    """Bytes. If `weights_are_file`, `weights` are its pages, which the kernel can drop and read again; else they are
-    memory like `cells` (the KV cache) and `work` (what a step needs)."""
+    """Bytes. `pages` of the file the kernel can drop and read again; `weights`, `cells` (the KV cache) and `work` (what
+    a step needs) are memory. `idle`: of `pages`, those that were read to make a copy, and are not looked at again.
+    """
 
+    pages: int
+    idle: int
     weights: int
     cells: int
     work: int
-    weights_are_file: bool
 
     @property
     def held(self) -> int:
         """What cannot be dropped: above the memory that there is, the kernel kills."""
-        return self.cells + self.work + (0 if self.weights_are_file else self.weights)
+        return self.weights + self.cells + self.work
 
     @property
     def total(self) -> int:
         """What it takes to be fast."""
-        return self.cells + self.work + self.weights
+        return self.held + self.pages - self.idle
+
+    @property
+    def resident(self) -> int:
+        """What the process shows while nobody else wants memory."""
+        return self.held + self.pages
 
 
 def cell_bytes(shape: ModelShape, kv_type: str) -> int:
@@ -45,13 +63,24 @@ def cell_bytes(shape: ModelShape, kv_type: str) -> int:
     return shape.kv_values * BYTES_OF_32[kv_type] // 32
 
 
-def footprint(shape: ModelShape, options: LlamaOptions) -> Footprint:
-    """Repacked weights are counted as memory, all of them: which kinds are repacked depends on the CPU."""
+def repacked_bytes(shape: ModelShape, features: Collection[str]) -> int:
+    """Weights that a llama.cpp compiled for these instruction sets copies into a layout of its own."""
+    return sum(size for kind, size in shape.matrices.items() if not REPACKED[kind].isdisjoint(features))
+
+
+def footprint(shape: ModelShape, options: LlamaOptions, *, features: Collection[str]) -> Footprint:
+    """`features`: what llama.cpp was compiled for, in the kernel's words. A file that is read and not mapped leaves no
+    page behind, and what is repacked then takes the place of what was read.
+    """
     rows = options.max_rows * (6 * shape.embedding + 2 * shape.feed_forward) * 4
     logits = options.max_sampled * shape.vocab_size * 4
+    copied = repacked_bytes(shape, features) if options.extra_buffers and not options.exact else 0
+    pages = shape.weight_bytes if options.mmap and not options.mlock else 0
+    held = copied if pages else shape.weight_bytes + (copied if options.mlock and options.mmap else 0)
     return Footprint(
-        weights=shape.weight_bytes,
+        pages=pages,
+        idle=min(copied, pages),
+        weights=held,
         cells=options.num_cells * cell_bytes(shape, options.kv_type),
-        work=PROCESS + rows + 2 * logits,
-        weights_are_file=options.mmap and not options.mlock and (options.exact or not options.extra_buffers),
+        work=PROCESS + WORD * shape.vocab_size + rows + 2 * logits,
     )

@@ -6,14 +6,16 @@ trusted: whatever does not fit into the file, or is of an unknown kind, is "not 
 
 from __future__ import annotations
 
+import math
 import mmap
 import struct
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import Factory, frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 _MAGIC = b"GGUF"
@@ -24,11 +26,22 @@ _LONGEST_KEPT = 4096
 is of interest."""
 
 _LARGEST = 1 << 24
+_MOST_DIMENSIONS = 4
+
+_KINDS = {
+    2: ("Q4_0", 32, 18), 8: ("Q8_0", 32, 34), 10: ("Q2_K", 256, 84), 12: ("Q4_K", 256, 144), 13: ("Q5_K", 256, 176),
+    14: ("Q6_K", 256, 210), 20: ("IQ4_NL", 32, 18), 39: ("MXFP4", 32, 17), 41: ("Q1_0", 128, 18),
+}  # fmt: skip
+"""Kinds of weights that may be repacked: ggml's number -> name, weights in a block, bytes of a block."""
+_LOOKED_UP = ("token_embd.weight", "per_layer_token_embd.weight", "position_embd.weight", "token_types.weight")
+"""Of these rows are taken, and they are not multiplied with; but without `output.weight` the first one is both."""
 
 
 @frozen(kw_only=True)
 class ModelShape:
-    """`kv_values`: numbers that one token leaves in the KV cache, keys and values of all layers."""
+    """`kv_values`: numbers that one token leaves in the KV cache, keys and values of all layers. `matrices`: bytes of
+    the weights that rows are multiplied with, by kind; only kinds that llama.cpp may repack.
+    """
 
     architecture: str
     weight_bytes: int
@@ -36,19 +49,41 @@ class ModelShape:
     embedding: int
     feed_forward: int
     vocab_size: int
+    matrices: Mapping[str, int] = Factory(dict)
 
 
 def read_shape(parts: Sequence[Path]) -> ModelShape | None:
     """Of the model in these files, the first of which has the head. None when it cannot be told."""
     try:
         weight_bytes = sum(part.stat().st_size for part in parts)
-        with parts[0].open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return _shape(_Head(data).read(), weight_bytes)
+        heads, tensors = zip(*map(_read, parts), strict=True)
+        return _shape(heads[0], weight_bytes, _matrices([tensor for part in tensors for tensor in part]))
     except (OSError, ValueError, struct.error, LookupError, TypeError, ArithmeticError):
         return None
 
 
-def _shape(head: dict[str, Any], weight_bytes: int) -> ModelShape:
+Tensor = tuple[str, int, tuple[int, ...]]
+"""Name, ggml's number for its kind, size in each dimension."""
+
+
+def _read(part: Path) -> tuple[dict[str, Any], list[Tensor]]:
+    with part.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        head = _Head(data)
+        return head.read(), list(head.tensors())
+
+
+def _matrices(tensors: list[Tensor]) -> dict[str, int]:
+    names = {name for name, _, _ in tensors}
+    looked_up = _LOOKED_UP[("output.weight" not in names) :]
+    found: Counter[str] = Counter()
+    for name, kind, sizes in tensors:
+        if kind in _KINDS and len(sizes) in (2, 3) and name.endswith(".weight") and name not in looked_up:
+            word, block, size = _KINDS[kind]
+            found[word] += math.prod(map(_whole, sizes)) // block * size
+    return dict(found)
+
+
+def _shape(head: dict[str, Any], weight_bytes: int, matrices: dict[str, int]) -> ModelShape:
     """Raises ValueError or LookupError when something is missing or absurd."""
     name = head["general.architecture"]
     if (layers := _whole(head[f"{name}.block_count"])) > _LONGEST_KEPT:
@@ -71,6 +106,7 @@ def _shape(head: dict[str, Any], weight_bytes: int) -> ModelShape:
         embedding=embedding,
         feed_forward=max(each("feed_forward_length", 4 * embedding)),
         vocab_size=_whole(head.get("tokenizer.ggml.tokens", 0)),
+        matrices=matrices,
     )
 
 
@@ -82,17 +118,20 @@ def _whole(value: Any) -> int:
 
 
 class _Head:
-    """A cursor over the key-value pairs; a long array, or one of texts, becomes its length."""
+    """A cursor over the key-value pairs and the list of tensors behind them; a long array, or one of texts, becomes its
+    length.
+    """
 
     def __init__(self, data: mmap.mmap) -> None:
         self._data = data
         self._at = 0
+        self._num_tensors = 0
 
     def read(self) -> dict[str, Any]:
         if self._data[:4] != _MAGIC:
             raise ValueError("no GGUF")
         self._at = 4
-        version, _, count = self._take("<IQQ")
+        version, self._num_tensors, count = self._take("<IQQ")
         if version not in (2, 3):
             raise ValueError("another version")
         found: dict[str, Any] = {}
@@ -101,6 +140,17 @@ class _Head:
             (kind,) = self._take("<I")
             found[key] = self._value(kind)
         return found
+
+    def tensors(self) -> Iterator[Tensor]:
+        """After `read`."""
+        for _ in range(self._num_tensors):
+            name = self._text()
+            (count,) = self._take("<I")
+            if count > _MOST_DIMENSIONS:
+                raise ValueError("not a tensor")
+            sizes = self._take(f"<{count}Q")
+            kind, _ = self._take("<IQ")
+            yield name, kind, sizes
 
     def _take(self, form: str) -> tuple[Any, ...]:
         values = struct.unpack_from(form, self._data, self._at)

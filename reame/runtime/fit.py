@@ -11,6 +11,8 @@ from reame.catalog import split_parts
 from reame.engine.footprint import cell_bytes, footprint
 from reame.engine.gguf import read_shape
 from reame.errors import ModelError
+from reame.host.features import cpu_features, llama_library
+from reame.host.library import compiled_features
 from reame.host.ram import ram
 
 if TYPE_CHECKING:
@@ -36,13 +38,18 @@ def fitted(path: Path, options: LlamaOptions, *, may_switch: bool) -> LlamaOptio
     shape = read_shape(split_parts(path))
     if shape is None:
         return options
-    memory = ram()
-    chosen = _choose(shape, options, memory, may_switch=may_switch)
-    needs = footprint(shape, chosen)
+    memory, chosen, wanted = ram(), options, _needs(shape, options)
+    needs = wanted
+    if wanted.held > _most(memory) and may_switch and options.extra_buffers:
+        chosen = evolve(options, extra_buffers=False)
+        needs = _needs(shape, chosen)
     if needs.held > _most(memory):
         raise ModelError(_refusal(path, shape, chosen, needs, memory))
     if chosen is not options:
-        log.warning("extra buffers off: weights repacked for this CPU would need %s", _free(options, shape, memory))
+        log.warning(
+            "extra buffers off: with weights repacked for this CPU it would need %s, and %s are free",
+            size(wanted.held), size(_most(memory)),
+        )  # fmt: skip
     if needs.total > memory.available:
         log.warning(
             "%s wants %s and %s of memory are free: what does not fit is read from the disk again and again",
@@ -51,10 +58,16 @@ def fitted(path: Path, options: LlamaOptions, *, may_switch: bool) -> LlamaOptio
     return chosen
 
 
-def _choose(shape: ModelShape, options: LlamaOptions, memory: Ram, *, may_switch: bool) -> LlamaOptions:
-    plain = evolve(options, extra_buffers=False)
-    fits = footprint(shape, options).held <= _most(memory)
-    return options if fits or not may_switch or not options.extra_buffers else plain
+def expected(path: Path, options: LlamaOptions) -> Footprint | None:
+    """What loading it will take; None when the head of the file does not tell."""
+    shape = read_shape(split_parts(path))
+    return None if shape is None else _needs(shape, options)
+
+
+def _needs(shape: ModelShape, options: LlamaOptions) -> Footprint:
+    library = llama_library()
+    features = compiled_features(library) if library else frozenset()
+    return footprint(shape, options, features=features or cpu_features())
 
 
 def _most(memory: Ram) -> int:
@@ -62,14 +75,11 @@ def _most(memory: Ram) -> int:
     return memory.available + memory.swap_total - memory.swap_used
 
 
-def _free(options: LlamaOptions, shape: ModelShape, memory: Ram) -> str:
-    return f"{size(footprint(shape, options).held)}, and {size(_most(memory))} are free"
-
-
 def _refusal(path: Path, shape: ModelShape, options: LlamaOptions, needs: Footprint, memory: Ram) -> str:
     each = cell_bytes(shape, options.kv_type)
     cells = (_most(memory) - needs.held + needs.cells) // each // FEWEST_CELLS * FEWEST_CELLS
-    weights = "" if needs.weights_are_file else f"{size(needs.weights)} of weights, "
+    kind = "repacked weights" if needs.pages else "weights"
+    weights = f"{size(needs.weights)} of {kind}, " if needs.weights else ""
     cure = (
         f"lower engine.cells to {cells} or less (engine.context may be no more than that)"
         if cells >= FEWEST_CELLS
