@@ -108,6 +108,8 @@ def opened(root: Path | int, *names: str) -> Iterator[int]:
 
 def ensure(root: int, *names: str) -> int:
     """Make the folders that are missing, in the place of whatever else has their name. How many were made."""
+    with suppress(OSError), opened(root, *names):
+        return 0
     made = 0
     for depth, name in enumerate(names):
         with opened(root, *names[:depth]) as folder:

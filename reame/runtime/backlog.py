@@ -1,6 +1,6 @@
 """What waits to be written to disk, in order. Owner: `Memory`, in the Trio thread.
 
-Bound: `MAX_PENDING` bytes wait; what comes on top is refused.
+Bound: `MAX_PENDING` bytes wait, or one task that is larger (such as a large state); what comes on top is refused.
 """
 
 from __future__ import annotations
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_PENDING = 64 << 20
+SHARE = 0.005
+"""Of the time, that writing may take while somebody waits for tokens: a core that it takes is one that a step lacks,
+and all threads of the step wait for that one."""
+LOOK_S = 0.1
+"""Seconds between two looks whether anybody still waits for tokens."""
 
 
 @frozen(eq=False)
@@ -39,7 +44,7 @@ class Backlog:
 
     def put(self, task: Task, *, urgent: bool = False) -> bool:
         """False: there is no room, and the task is forgotten."""
-        if self._num_bytes + task.size > MAX_PENDING:
+        if self._num_bytes and self._num_bytes + task.size > MAX_PENDING:
             return False
         (self._urgent if urgent else self._other).append(task)
         self._num_bytes += task.size
@@ -66,6 +71,18 @@ class Backlog:
             for task in [task for task in tasks if task.namespace == namespace]:
                 tasks.remove(task)
                 self.done(task)
+
+    async def rest(self, cost_s: float, is_busy: Callable[[], bool]) -> None:
+        """After a task that took `cost_s` seconds of a processor: until that is `SHARE` of the time, or nobody needs
+        the processor more, or something urgent has come, or half of the room is taken, or it is closed."""
+        until = trio.current_time() + cost_s / SHARE
+        while is_busy() and not (self._urgent or self._closed or self._num_bytes > MAX_PENDING // 2):
+            left = until - trio.current_time()
+            if left <= 0:
+                return
+            with trio.move_on_after(min(left, LOOK_S)):
+                await self._news.wait()
+                self._news = trio.Event()
 
     def close(self) -> None:
         """Nothing more will come: `next` ends when all is done."""

@@ -150,6 +150,7 @@ class Daemon:
             self._supervisor.ready(self._intake.detail)
         inbox = await trio.to_thread.run_sync(open_inbox, self._config)
         forgetting = Forgetting(inbox, loop, memory)
+        memory.is_busy = lambda: bool(parts.scheduler.running)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(memory.run)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import time
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -62,6 +63,8 @@ class Memory:
         self._io = trio.CapacityLimiter(2)
         self._pins = Pins()
         self._backlog = Backlog()
+        self.is_busy: Callable[[], bool] = lambda: False
+        """Whether somebody waits for tokens, so that what can wait should."""
         self._unwritten: dict[bytes, tuple[str, str]] = {}
         """Texts by their names, with their namespaces."""
         self._eras: Counter[str] = Counter()
@@ -225,8 +228,9 @@ class Memory:
         if self._store is not None:
             await self._try(self._store.prune, None)
         while (task := await self._backlog.next()) is not None:
-            await self._try(task.job, None)
+            cost_s = await self._try(partial(_cost_s, task.job), 0.0)
             self._backlog.done(task)
+            await self._backlog.rest(cost_s, self.is_busy)
         if self._answers is not None:
             self._answers.close()
         if self.archive is not None:
@@ -261,3 +265,10 @@ class Memory:
         except Exception:
             log.exception("the memory on disk failed")
             return otherwise
+
+
+def _cost_s(job: Callable[[], object]) -> float:
+    """Do it. The seconds of processor time that it took: waiting for a disk costs nobody anything."""
+    started = time.thread_time()
+    job()
+    return time.thread_time() - started
