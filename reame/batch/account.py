@@ -6,12 +6,13 @@ known from before or is another line's.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from attrs import define, field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from reame.batch.result import Outcome
 
@@ -36,12 +37,14 @@ class Account:
     began: float
     good: int = 0
     failed: int = 0
+    faulty: int = 0
     alike: int = 0
     stored: int = 0
     prompt_tokens: int = 0
     answer_tokens: int = 0
     remembered: int = 0
     last: float = 0.0
+    failures: Counter[str] = field(factory=Counter)
     stages: list[Stage] = field(factory=list)
 
     @property
@@ -62,15 +65,26 @@ class Account:
     def seconds(self) -> float:
         return max(self.last - self.began, 1e-9)
 
-    def fault(self, number: int) -> None:
-        """So many lines that ask for nothing that can be done."""
+    @property
+    def seconds_left(self) -> float | None:
+        """By what the lines took so far; None before the first."""
+        tried = self.done - self.faulty
+        return self.seconds * (self.lines - self.before - self.done) / tried if tried else None
+
+    def fault(self, codes: Iterable[str]) -> None:
+        """Lines that ask for nothing that can be done, one for each code."""
+        number = self.failures.total()
+        self.failures.update(codes)
+        number = self.failures.total() - number
         self.failed += number
+        self.faulty += number
 
     def take(self, outcome: Outcome, copies: int, now: float) -> None:
         """One answer, which is that of `copies` lines."""
         previous, self.last = self.last or self.began, now
-        if not outcome.is_good:
+        if outcome.code is not None:
             self.failed += copies
+            self.failures[outcome.code] += copies
             return
         usage, own = outcome.body.get("usage") or {}, outcome.body.get("reame") or {}
         prompt, answer = int(usage.get("prompt_tokens", 0)), int(usage.get("completion_tokens", 0))
@@ -98,13 +112,16 @@ class Account:
     def summary(self, price: float | None) -> Iterator[str]:
         """Lines for a person. `price`: of a million tokens, in whatever money."""
         yield self._lines()
+        if self.failures:
+            kinds = ", ".join(f"{number:,} {code}" for code, number in self.failures.most_common())
+            yield f"failed: {kinds}; the `error` of each line in the output says what is wrong"
         if self.tokens:
             yield (
                 f"{self.tokens:,} tokens ({self.prompt_tokens:,} of prompts, {self.answer_tokens:,} of answers), "
                 f"of which {self.remembered:,} were not computed ({self.share_remembered:.1%})"
             )
             yield (
-                f"{time_text(self.seconds)}: {60 * self.done / self.seconds:,.0f} records a minute, "
+                f"{time_text(self.seconds)}: {60 * self.good / self.seconds:,.0f} records a minute, "
                 f"{self.answer_tokens / self.seconds:,.1f} tokens of answers a second"
             )
             yield from self._curve()

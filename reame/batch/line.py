@@ -145,5 +145,6 @@ def _body(fields: Fields) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise fields.fault("body", f"must be an object, not {kind(value)}", code="invalid_line")
     if value.get("stream"):
-        raise RequestError("body.stream has no place in a batch: leave it out", param="body.stream")
+        message = "body.stream has no place in a batch: leave it out"
+        raise RequestError(message, param="body.stream", code="invalid_line")
     return value

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from attrs import frozen
 
 from reame.batch.line import MAX_LINE, Fault, Record, fault, place_of, read_line, same_as
-from reame.batch.result import fault_line
+from reame.batch.result import fault_line, refusal
 from reame.config_rules import printable
 from reame.errors import ConfigError, RequestError
 
@@ -32,7 +32,7 @@ FAULTS_AT_ONCE = 64
 _TABLES = """
 CREATE TABLE lines (
     number INTEGER PRIMARY KEY, id TEXT UNIQUE, at INTEGER, size INTEGER, custom TEXT UNIQUE, place BLOB, same BLOB,
-    fault BLOB
+    code TEXT, fault BLOB
 );
 CREATE TABLE results (id TEXT PRIMARY KEY, at INTEGER, size INTEGER, custom TEXT, is_good INTEGER) WITHOUT ROWID;
 """
@@ -49,7 +49,8 @@ class Counts:
 
 
 class Plan:
-    """`scan`, `resume`, then `faults` and `groups`, and `in_order` at the end. For any thread, one at a time."""
+    """`scan`, `resume`, then `faults` and `groups`, and `in_order` at the end. For any thread, one at a time. All raise
+    sqlite3.Error when there is no room for the database."""
 
     def __init__(self, path: Path, *, url: str | None = None) -> None:
         """`url`: that of all lines, where it was said before. Raises ConfigError when the input cannot be read."""
@@ -104,11 +105,11 @@ class Plan:
             failed=self._number("FROM results WHERE NOT is_good"),
         )
 
-    def faults(self) -> Iterator[tuple[int, bytes]]:
-        """(number of lines, output lines) of the lines that ask for nothing that can be done, a few at a time."""
-        rows = self._base.execute(f"SELECT fault FROM lines WHERE fault NOTNULL AND {_UNDONE} ORDER BY number")
+    def faults(self) -> Iterator[list[tuple[str, bytes]]]:
+        """(code, output line) of the lines that ask for nothing that can be done, a few at a time."""
+        rows = self._base.execute(f"SELECT code, fault FROM lines WHERE fault NOTNULL AND {_UNDONE} ORDER BY number")
         while some := rows.fetchmany(FAULTS_AT_ONCE):
-            yield len(some), b"".join(text for (text,) in some)
+            yield some
 
     def groups(self) -> Iterator[tuple[Record, ...]]:
         """What is to be computed, along the tree of the prompts. The records of a group have one answer."""
@@ -149,14 +150,14 @@ class Plan:
         if isinstance(line, Record):
             where = place_of(line.url, line.body), same_as(line.url, line.body)
             row = (line.number, line.id, start, size, line.custom_id, *where)
-            if self._base.execute("INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, NULL)", row).rowcount:
+            if self._base.execute("INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)", row).rowcount:
                 return
             line = self._duplicate(line, raw)
         self._add_fault(line, start, size)
 
     def _add_fault(self, line: Fault, start: int, size: int) -> None:
-        row: tuple[Any, ...] = (line.number, line.id, start, size, fault_line(line))
-        self._base.execute("INSERT INTO lines VALUES (?, ?, ?, ?, NULL, NULL, NULL, ?)", row)
+        row: tuple[Any, ...] = (line.number, line.id, start, size, refusal(line.error).code, fault_line(line))
+        self._base.execute("INSERT INTO lines VALUES (?, ?, ?, ?, NULL, NULL, NULL, ?, ?)", row)
 
     def _duplicate(self, line: Record, raw: bytes) -> Fault:
         query = "SELECT number FROM lines WHERE custom = ?"

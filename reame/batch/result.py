@@ -29,13 +29,18 @@ class Outcome:
     def is_good(self) -> bool:
         return self.status == 200
 
+    @property
+    def code(self) -> str | None:
+        """That of its error."""
+        return None if self.is_good else (self.body.get("error") or {}).get("code") or f"status_{self.status}"
+
 
 def result_line(line_id: str, custom_id: str | None, outcome: Outcome) -> bytes:
     """One line, with its end."""
     error = None
     if not outcome.is_good:
         inner = outcome.body.get("error") or {}
-        error = {"code": inner.get("code") or f"status_{outcome.status}", "message": inner.get("message")}
+        error = {"code": outcome.code, "message": inner.get("message")}
     value = {
         "id": line_id,
         "custom_id": custom_id,

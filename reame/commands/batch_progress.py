@@ -50,8 +50,9 @@ class _Lines:
         share = account.done / max(1, account.lines - account.before)
         if self.next <= share < 1:
             self.next = STEP * (int(share / STEP) + 1)
-            left = time_text(account.seconds * (1 - share) / share)
-            self.say(f"{account.before + account.done:,} of {account.lines:,} lines, {pace(account)}, {left} left")
+            left = account.seconds_left
+            end = "" if left is None else f", {time_text(left)} left"
+            self.say(f"{account.before + account.done:,} of {account.lines:,} lines, {pace(account)}{end}")
 
     def say(self, line: str) -> None:
         print(line, file=self.stream, flush=True)

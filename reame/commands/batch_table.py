@@ -10,13 +10,14 @@ import csv
 import json
 import os
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from attrs import frozen
 
 from reame.batch.result import read_result
+from reame.batch.scratch import no_room
 from reame.commands.batch_question import ANSWER, new_columns, request_of
 from reame.commands.batch_rows import delimiter, rows
 
@@ -38,14 +39,28 @@ class Lines:
 def as_lines(question: Question) -> Iterator[Lines]:
     """The table as an input, while the block runs."""
     faults: dict[int, str] = {}
-    with tempfile.NamedTemporaryFile("wb", prefix="reame-", suffix=".jsonl") as file, rows(question.table) as found:
-        header = next(found)
-        for number, row in enumerate(found, 1):
-            if len(row) != len(header):
-                faults[number] = f"the row's fields are {len(row)}, the header's {len(header)}: see its quotes"
-            file.write(json.dumps(request_of(question, number, header, row), ensure_ascii=False).encode() + b"\n")
-        file.flush()
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(tempfile.NamedTemporaryFile("wb", prefix="reame-", suffix=".jsonl", buffering=0))
+        except OSError as error:
+            raise no_room(error) from None
+        with rows(question.table) as found:
+            header = next(found)
+            for number, row in enumerate(found, 1):
+                if len(row) != len(header):
+                    faults[number] = f"the row's fields are {len(row)}, the header's {len(header)}: see its quotes"
+                line = json.dumps(request_of(question, number, header, row), ensure_ascii=False).encode() + b"\n"
+                _write(file, line)
         yield Lines(path=Path(file.name), faults=faults)
+
+
+def _write(file: IO[bytes], line: bytes) -> None:
+    try:
+        done = 0
+        while done < len(line):
+            done += file.write(line[done:])
+    except OSError as error:
+        raise no_room(error) from None
 
 
 def write_table(question: Question, output: Path, results: Iterable[tuple[int, bytes]]) -> None:

@@ -3,6 +3,7 @@ the end the output's order, a table if one was given, and the account."""
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 from contextlib import ExitStack
 from functools import partial
@@ -15,6 +16,7 @@ from attrs import define, frozen
 from reame.batch.account import Account
 from reame.batch.journal import Journal
 from reame.batch.plan import Plan
+from reame.batch.scratch import no_room, told
 from reame.commands.batch_progress import shown
 from reame.commands.batch_table import as_lines, write_table
 from reame.commands.batch_where import find, here, through
@@ -59,7 +61,7 @@ async def run_batch(wanted: Wanted) -> int:
         raise ConfigError("--price is a number of at least 0")
     if wanted.model and (wanted.url or wanted.key_file):
         raise ConfigError("--model loads a model here, --url and --key-file are for a daemon: leave one out")
-    with ExitStack() as stack:
+    with ExitStack() as stack, told():
         job = await trio.to_thread.run_sync(partial(_prepare, wanted, stack))
         status = await _do(job, wanted, loaded) if job.account.lines > job.account.before else 0
         if not status:
@@ -88,23 +90,27 @@ class Job:
         return self.account.lines - self.account.before - self.account.done
 
     async def run(self, solver: Solver) -> None:
-        """Raises ConfigError when the results cannot be written."""
+        """Raises ConfigError when the results, or what it keeps of the lines, cannot be written."""
         self.account.began = trio.current_time()
         full: BaseException | None = None
         with shown(self.account, sys.stderr) as show:
             try:
                 await BatchRun(self.plan, self.journal, solver, self.account, show.update).run()
-            except* OSError as errors:
+            except* (OSError, sqlite3.Error) as errors:
                 full = _first(errors)
         if full is not None:
-            raise self.unwritable(full)
+            raise no_room(full) if isinstance(full, sqlite3.Error) else self.unwritable(full)
 
     def unwritable(self, error: BaseException) -> ConfigError:
-        reason = getattr(error, "strerror", None) or type(error).__name__
-        return ConfigError(
-            f"{printable(self.journal_path)}: cannot be written ({reason.lower()}) with {self.num_left:,} lines to do: "
-            "make room, and the same command goes on from here"
-        )
+        return unwritable(self.journal_path, error, f" with {self.num_left:,} lines to do")
+
+
+def unwritable(path: Path, error: BaseException, state: str = "") -> ConfigError:
+    reason = getattr(error, "strerror", None) or type(error).__name__
+    return ConfigError(
+        f"{printable(path)}: cannot be written ({reason.lower()}){state}: make room, and the same command goes on from "
+        "here"
+    )
 
 
 def _prepare(wanted: Wanted, stack: ExitStack) -> Job:
@@ -125,7 +131,10 @@ def _prepare(wanted: Wanted, stack: ExitStack) -> Job:
     journal = Journal(output)
     stack.callback(journal.close)
     plan.scan(known)
-    counts = plan.resume(journal, retry=wanted.retry)
+    try:
+        counts = plan.resume(journal, retry=wanted.retry)
+    except OSError as error:
+        raise unwritable(output, error) from None
     return Job(plan, journal, output, Account(counts.lines, counts.done, 0.0), counts.failed)
 
 

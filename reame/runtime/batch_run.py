@@ -52,9 +52,8 @@ class BatchRun:
         """Until every line has a result."""
         faults = self._plan.faults()
         while some := await trio.to_thread.run_sync(next, faults, None):
-            number, lines = some
-            await self._write(lines)
-            self._account.fault(number)
+            await self._write(b"".join(lines for _, lines in some))
+            self._account.fault(code for code, _ in some)
             self._tell()
         groups = self._plan.groups()
         places = trio.CapacityLimiter(1)

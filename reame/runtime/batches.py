@@ -7,6 +7,7 @@ one batch a key is under way, and of it what `BatchRun` holds.
 from __future__ import annotations
 
 import logging
+import sqlite3
 import time
 from collections import deque
 from contextlib import suppress
@@ -162,7 +163,7 @@ class Batches:
         except ReameError as error:
             code = error.code if isinstance(error, RequestError) and error.code else "batch_failed"
             running.told = order.failed(running.told, code, str(error), time.time())
-        except OSError as error:
+        except (OSError, sqlite3.Error) as error:
             log.error("batch %s: its results cannot be written: %s", name, error)
             running.told = order.failed(running.told, "disk_error", "the server cannot write its disk", time.time())
         except Exception:
@@ -208,7 +209,7 @@ class Batches:
         with running.scope:
             try:
                 await run.run()
-            except* (ReameError, OSError) as errors:
+            except* (ReameError, OSError, sqlite3.Error) as errors:
                 fault = _first(errors)
         if fault is not None:
             raise fault

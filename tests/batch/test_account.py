@@ -36,12 +36,21 @@ def test_copies_old_answers_and_failures_have_their_places() -> None:
     old = answer_of("", prompt=10, cached=10, completion=3)
     account.take(evolve(old, body={**old.body, "reame": {"stored_answers": 1}}), 1, 2.0)
     account.take(refusal(RequestError("no")), 1, 3.0)
-    account.fault(2)
+    account.fault(["invalid_line", "invalid_line"])
     assert (account.tokens, account.remembered) == (4 * 13, 4 + 2 * 13 + 13)
-    (line, *_) = account.summary(None)
-    assert line == (
-        "4 of 9 lines answered, 2 were done before, 2 of them as another line's equal, 1 from old answers, 3 failed"
-    )
+    assert list(account.summary(None))[:2] == [
+        "4 of 9 lines answered, 2 were done before, 2 of them as another line's equal, 1 from old answers, 3 failed",
+        "failed: 2 invalid_line, 1 status_400; the `error` of each line in the output says what is wrong",
+    ]
+
+
+def test_lines_that_ask_for_nothing_say_nothing_about_the_time_that_is_left() -> None:
+    account = Account(20, 5, 0.0)
+    account.fault(["blank_line"] * 3)
+    assert account.seconds_left is None
+    for number in range(4):
+        account.take(answer_of("", prompt=10, cached=0, completion=3), 1, 2.0 + 2 * number)
+    assert account.seconds_left == 8 * 2.0
 
 
 def test_nothing_to_do_says_little() -> None:

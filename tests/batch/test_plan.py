@@ -43,7 +43,7 @@ def names(plan: Plan) -> list[list[str]]:
 
 def finish(plan: Plan, journal: Journal, *, most: int = 1000) -> None:
     """Answer faults and records, `most` of these."""
-    for _, text in plan.faults():
+    for text in (text for some in plan.faults() for _, text in some):
         journal.append(text)
     for number, group in enumerate(plan.groups()):
         if number < most:
