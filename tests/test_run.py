@@ -155,7 +155,7 @@ def waiting_front() -> TerminalFront:
 
 async def test_ctrl_c_while_the_model_loads() -> None:
     front = waiting_front()
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             await nursery.start(partial(front, shutdown_trigger=trio.sleep_forever))
             os.kill(os.getpid(), signal.SIGINT)
@@ -164,7 +164,7 @@ async def test_ctrl_c_while_the_model_loads() -> None:
 
 async def test_a_shutdown_ends_the_front() -> None:
     front, stop = waiting_front(), trio.Event()
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             await nursery.start(partial(front, shutdown_trigger=stop.wait))
             stop.set()

@@ -10,7 +10,6 @@ from scripted import MODEL, NoMetrics, ScriptedIntake, chat_body, finish
 
 from reame.api.app import create_app
 from reame.config import Config, SamplingConfig, ServerConfig
-from reame.config_keys import ApiKey
 from reame.core.events import Delta, Finish, Usage
 from reame.errors import RequestError
 
@@ -237,95 +236,6 @@ async def test_metrics(client: TestClientProtocol) -> None:
     response = await client.get("/metrics")
     assert response.content_type == "text/plain; version=0.0.4; charset=utf-8"
     assert await response.get_data() == NoMetrics().render()
-
-
-KEYS = (ApiKey("ann", "sk-one"), ApiKey("bob", "sk-two"))
-
-
-@pytest.fixture
-def locked(intake: ScriptedIntake) -> TestClientProtocol:
-    return create_app(Config(), intake, NoMetrics(), KEYS).test_client()
-
-
-@pytest.mark.parametrize(
-    "header",
-    [None, "", "Bearer", "Bearer ", "Bearer sk-three", "sk-one", "Basic sk-one", "Bearer sk-one sk-two", "Bearer \xff"],
-)
-@pytest.mark.parametrize("path", [CHAT, TEXT, "/v1/models", "/metrics", "/nope"])
-async def test_a_key_is_needed(
-    intake: ScriptedIntake, locked: TestClientProtocol, header: str | None, path: str
-) -> None:
-    headers = {} if header is None else {"Authorization": header}
-    response = await locked.post(path, json=chat_body(), headers=headers)
-    error = await error_of(response, 401)
-    assert error["code"] == "invalid_api_key"
-    assert "sk-" not in error["message"]
-    assert response.headers["WWW-Authenticate"].startswith("Bearer")
-    assert not intake.opened
-
-
-@pytest.mark.parametrize(("secret", "name"), [("sk-one", "ann"), ("sk-two", "bob")])
-@pytest.mark.parametrize("scheme", ["Bearer", "bearer"])
-async def test_a_key_names_its_caller(
-    intake: ScriptedIntake, locked: TestClientProtocol, scheme: str, secret: str, name: str
-) -> None:
-    response = await locked.post(CHAT, json=chat_body(), headers={"Authorization": f"{scheme} {secret}"})
-    assert response.status_code == 200
-    assert intake.opened[0][1:] == (name, name)
-
-
-async def test_health_needs_no_key(locked: TestClientProtocol) -> None:
-    assert (await locked.get("/health")).status_code == 200
-
-
-OK = "http://ok.example"
-PREFLIGHT = {
-    "Access-Control-Request-Method": "POST",
-    "Access-Control-Request-Headers": "authorization,content-type,x-stainless-lang",
-}
-
-
-def cors_client(intake: ScriptedIntake, *origins: str) -> TestClientProtocol:
-    return create_app(Config(server=ServerConfig(cors_origins=origins)), intake, NoMetrics(), KEYS).test_client()
-
-
-async def test_a_preflight_of_a_named_page_needs_no_key(intake: ScriptedIntake) -> None:
-    client = cors_client(intake, OK)
-    response = await client.options(CHAT, headers={"Origin": OK, **PREFLIGHT})
-    assert response.status_code == 204
-    assert response.headers["Access-Control-Allow-Origin"] == OK
-    assert "POST" in response.headers["Access-Control-Allow-Methods"]
-    assert "authorization" in response.headers["Access-Control-Allow-Headers"]
-    assert response.headers["Vary"] == "Origin"
-
-
-async def test_named_pages_can_read_streams_and_errors(intake: ScriptedIntake) -> None:
-    client = cors_client(intake, OK)
-    key = {"Authorization": "Bearer sk-one"}
-    for path, headers, status in ((CHAT, key, 200), (CHAT, {}, 401), ("/nope", key, 404)):
-        response = await client.post(path, json=chat_body(stream=True), headers={"Origin": OK, **headers})
-        assert response.status_code == status
-        assert response.headers["Access-Control-Allow-Origin"] == OK
-
-
-@pytest.mark.parametrize("origins", [(), (OK,)])
-@pytest.mark.parametrize("origin", ["http://evil.example", "http://ok.example.evil", "null", "http://OK.example:80"])
-async def test_other_pages_get_nothing(intake: ScriptedIntake, origins: tuple[str, ...], origin: str) -> None:
-    client = cors_client(intake, *origins)
-    key = {"Authorization": "Bearer sk-one"}
-    answers = [
-        await client.options(CHAT, headers={"Origin": origin, **PREFLIGHT}),
-        await client.post(CHAT, json=chat_body(), headers={"Origin": origin, **key}),
-        await client.post(CHAT, json=chat_body(), headers=key),
-    ]
-    for response in answers:
-        assert not [name for name, _ in response.headers if name.lower().startswith("access-control")]
-
-
-async def test_every_page_may_be_allowed(intake: ScriptedIntake) -> None:
-    client = cors_client(intake, "*")
-    response = await client.get("/health", headers={"Origin": "http://any.example"})
-    assert response.headers["Access-Control-Allow-Origin"] == "http://any.example"
 
 
 async def test_n_reaches_every_choice(client: TestClientProtocol) -> None:

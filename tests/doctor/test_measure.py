@@ -51,7 +51,8 @@ GOOD = {
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Measured]:
-    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)  # set by whoever loaded llama.cpp in this process before
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):  # the first is set by whoever loaded llama.cpp here before
+        monkeypatch.delenv(name, raising=False)
 
     def go(script: dict[str, Any], **options: Any) -> Measured:
         file = tmp_path / "script.json"

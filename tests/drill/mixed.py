@@ -34,6 +34,8 @@ CONTEXT = 512
 REFUSALS = {429, 503}
 SETTLE_S = 6.0
 """Longer than the daemon lingers over a connection whose client was still sending (413)."""
+FDS_MORE = 4
+"""File descriptors that the daemon may have open after all that, beyond those from before."""
 BAD: list[tuple[str, bytes, int]] = [
     (CHAT, b"{", 400),
     (CHAT, b"[]", 400),
@@ -159,6 +161,14 @@ def check(body: dict[str, Any], choices: list[dict[str, Any]], usage: dict[str, 
     json.dumps(choices).encode()
 
 
+async def settled(daemon: DaemonProcess, most_fds: int) -> dict[str, Any]:
+    """The daemon's status once it has no more than `most_fds` open, or has had the time to close them."""
+    with trio.move_on_after(SETTLE_S):
+        while status_fields(daemon.process.pid)["fds"] > most_fds:  # noqa: ASYNC110 - of another process
+            await trio.sleep(0.1)
+    return status_fields(daemon.process.pid)
+
+
 async def drill(daemon: DaemonProcess, clients: int, minutes: float, seed: int) -> list[str]:
     async with connect(daemon) as client:
         await client.get("/health")
@@ -172,12 +182,11 @@ async def drill(daemon: DaemonProcess, clients: int, minutes: float, seed: int) 
                     players.start_soon(play.act)
             nursery.cancel_scope.cancel()
         seen = await until_idle(client)
-        await trio.sleep(SETTLE_S)
-        after = status_fields(daemon.process.pid)
+        after = await settled(daemon, before["fds"] + FDS_MORE)
     print(f"{play.number} requests: {dict(sorted(play.outcomes.items()))}")
     print(f"the daemon counted {seen.outcomes()}, {seen['preemptions_total']:.0f} preemptions")
     faults = play.faults + watch.faults + watch.growth()
-    faults += [f"fds: {before['fds']} before, {after['fds']} after"] if after["fds"] > before["fds"] + 4 else []
+    faults += [f"fds: {before['fds']} before, {after['fds']} after"] if after["fds"] > before["fds"] + FDS_MORE else []
     faults += [f"{seen['step_errors_total']:.0f} steps failed"] if seen["step_errors_total"] else []
     faults += [line for line in daemon.log.splitlines() if " ERROR " in line or "Traceback" in line]
     return faults

@@ -121,7 +121,8 @@ step.StepRunner.run = held
             body = response.json()
             assert (response.status_code, body["status"]) == (503, "stalled")
             assert "has not finished a step" in body["detail"]
-            hanging = await trio.to_thread.run_sync(_status_with, manager, "has not finished a step", 0)
+            so_far = len(manager.messages)  # a slow machine may have seemed to hang before
+            hanging = await trio.to_thread.run_sync(_status_with, manager, "has not finished a step", so_far)
             later = await trio.to_thread.run_sync(_status_with, manager, "has not finished a step", hanging)
             fed = [number for number in range(hanging, later) if "WATCHDOG" in manager.messages[number]]
             assert fed == []

@@ -31,7 +31,7 @@ async def test_a_request_that_takes_too_long_is_ended_and_its_slot_is_free(launc
     async def wait(client: AsyncClient) -> None:
         waited.append(await client.post(COMPLETIONS, json=ask("Two", 2000, logit_bias=ENDLESS)))
 
-    with launch(engine=ENGINE, scheduler={"request_timeout_s": 2}) as daemon:
+    with launch(engine=ENGINE, scheduler={"request_timeout_s": 4}) as daemon:
         async with connect(daemon.wait_ready()) as client:
             async with trio.open_nursery() as nursery, streaming(client, COMPLETIONS, STORY) as running:
                 assert await running.piece()

@@ -29,7 +29,7 @@ async def test_with_twenty_in_the_queue(launch: Launch, grace_s: float) -> None:
         response = await client.post(COMPLETIONS, json=ask(tokens(3, salt=number), 2, logit_bias=ENDLESS))
         got[number] = {"status": response.status_code} | response.json()
 
-    story = ask("Once upon a time", 40 if grace_s else 400, logit_bias=ENDLESS)
+    story = ask("Once upon a time", 150 if grace_s else 400, logit_bias=ENDLESS)
     with launch(engine={"slots": 1, "context": 512}, server={"grace_s": grace_s}) as daemon:
         async with (
             connect(daemon.wait_ready()) as client,

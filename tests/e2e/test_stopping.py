@@ -41,11 +41,11 @@ async def test_all_that_is_inside_is_finished(launch: Launch) -> None:
     async def wait_for_a_slot(client: AsyncClient) -> None:
         late.append(await client.post(COMPLETIONS, json=ask("Two and", 4, logit_bias=ENDLESS)))
 
-    with launch(engine=ENGINE) as daemon:
+    with launch(engine=ENGINE, server={"grace_s": PATIENCE_S}) as daemon:
         async with (
             connect(daemon.wait_ready()) as client,
             trio.open_nursery() as nursery,
-            streaming(client, COMPLETIONS, STORY | {"max_tokens": 50}) as running,
+            streaming(client, COMPLETIONS, STORY | {"max_tokens": 150}) as running,
             streaming(client, COMPLETIONS, ask(tokens(200), 5, logit_bias=ENDLESS)) as reading,
         ):
             assert await running.piece()

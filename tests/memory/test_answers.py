@@ -1,68 +1,28 @@
-"""Old answers: the same again, within a budget, by several processes, and never an error of the disk's."""
+"""Old answers: the same again, kept within a budget, and forgotten to the last byte."""
 
 from __future__ import annotations
 
-import logging
 import os
-import random
 import sqlite3
 import stat
-import subprocess
-import sys
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
 import zstandard
+from answering import ANSWER, key, long
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xxhash import xxh3_128_digest
 
-from reame.core.events import Delta, TokenLogprob, Usage
-from reame.memory.answer_database import VERSION
+from reame.core.events import Delta, TokenLogprob
 from reame.memory.answer_format import MOST_BYTES, Answer, pack, unpack
-from reame.memory.answers import AnswerStore
 from reame.memory.format import Damaged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
-LOGPROB = TokenLogprob(5, b"\xff\x00", -0.1, ((1, b"a", float("-inf")), (2, b"", -1e-300)))
-ANSWER = Answer(
-    deltas=(Delta(text="Hello, "), Delta(text=""), Delta(text="\U0001f30d\n\0", logprobs=(LOGPROB,))),
-    reason="stop",
-    usage=Usage(prompt_tokens=3, cached_tokens=2, completion_tokens=1),
-)
-
-
-def key(number: int) -> bytes:
-    return number.to_bytes(32, "little")
-
-
-def long(number: int) -> Answer:
-    """About 1.2 kB that do not pack, another for each number."""
-    text = random.Random(number).randbytes(600).hex()
-    return Answer(deltas=(Delta(text=text),), reason="length", usage=ANSWER.usage)
-
-
-@pytest.fixture
-def open_store(tmp_path: Path) -> Iterator[Callable[..., AnswerStore]]:
-    """Stores on one database, closed at the end."""
-    stores = []
-
-    def open_one(budget: int = 1 << 20, **keywords: Callable[[], float]) -> AnswerStore:
-        stores.append(AnswerStore(tmp_path / "memory" / "answers.sqlite", budget_bytes=budget, **keywords))
-        return stores[-1]
-
-    yield open_one
-    for store in stores:
-        store.close()
-
-
-def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-
+    from reame.memory.answers import AnswerStore
 
 floats = st.floats(allow_nan=False)
 tokens = st.builds(
@@ -214,214 +174,6 @@ def test_a_damaged_answer_is_a_miss_and_goes(open_store: Callable[..., AnswerSto
     assert store.verify() == (1, 1)
     counts = store.stats()
     assert (counts.corrupt, counts.answers) == (3, 1)
-
-
-def overwrite(path: Path) -> None:
-    path.write_bytes(random.Random(1).randbytes(path.stat().st_size))
-
-
-def cut(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def other_tables(path: Path) -> None:
-    path.unlink()
-    with sqlite3.connect(path) as database:
-        database.execute("CREATE TABLE answers (a, b)")
-    database.close()
-
-
-def other_version(path: Path) -> None:
-    with sqlite3.connect(path) as database:
-        database.execute(f"PRAGMA user_version = {VERSION + 1}")
-    database.close()
-
-
-def become_directory(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def become_link(path: Path) -> None:
-    path.unlink()
-    path.symlink_to(path.parent.parent / "outside")
-
-
-@pytest.mark.parametrize("damage", [overwrite, cut, other_tables, other_version, become_directory, become_link])
-@pytest.mark.parametrize("first", ["get", "put", "verify"])
-def test_a_damaged_database_is_set_aside(
-    open_store: Callable[..., AnswerStore],
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    damage: Callable[[Path], None],
-    first: str,
-) -> None:
-    before = open_store()
-    for number in range(50):
-        before.put(key(number), long(number), namespace="")
-    before.close()
-    path = tmp_path / "memory" / "answers.sqlite"
-    damage(path)
-    store = open_store()
-    if first == "get":
-        assert store.get(key(49)) is None
-    elif first == "put":
-        store.put(key(1), ANSWER, namespace="")
-    else:
-        assert store.verify()[0] == 0
-    assert store.put(key(1), ANSWER, namespace="")
-    assert store.get(key(1)) == ANSWER
-    assert store.stats().corrupt == 1
-    assert os.path.lexists(path.with_name("answers.sqlite.damaged"))
-    assert len(warnings(caplog)) == 1
-    assert not (tmp_path / "outside").exists()
-
-
-def test_only_the_last_damaged_one_is_kept_and_forgetting_takes_it_too(
-    open_store: Callable[..., AnswerStore], tmp_path: Path
-) -> None:
-    path = tmp_path / "memory" / "answers.sqlite"
-    for _ in range(3):
-        store = open_store()
-        store.put(key(1), ANSWER, namespace="")
-        store.close()
-        overwrite(path)
-        assert store.get(key(1)) is None
-    assert [file.name for file in path.parent.iterdir() if "damaged" in file.name] == ["answers.sqlite.damaged"]
-    store.forget("alice")
-    assert [file.name for file in path.parent.iterdir() if "damaged" in file.name] == []
-    store.put(key(1), ANSWER, namespace="")
-    store.close()
-    overwrite(path)
-    assert store.clear() == 0
-    assert list(path.parent.glob("*.damaged")) == []
-
-
-def test_a_file_that_somebody_removes_is_made_again(open_store: Callable[..., AnswerStore], tmp_path: Path) -> None:
-    store = open_store()
-    store.put(key(1), ANSWER, namespace="")
-    for file in (tmp_path / "memory").iterdir():
-        file.unlink()
-    assert store.get(key(1)) is None
-    assert store.put(key(1), ANSWER, namespace="")
-    assert open_store().get(key(1)) == ANSWER
-    assert store.stats().corrupt == 0
-
-
-def test_a_disk_that_takes_nothing_is_said_once_and_tried_again(
-    open_store: Callable[..., AnswerStore], caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    now = 0.0
-    store = open_store(1 << 24, clock=lambda: now)
-    store.put(key(1), ANSWER, namespace="")
-    database = store._database.open()
-    (pages,) = database.execute("PRAGMA page_count").fetchone()
-    database.execute(f"PRAGMA max_page_count = {pages}")  # what sqlite then says is what a full disk makes it say
-    stored = [store.put(key(number), long(number), namespace="") for number in range(2, 40)]
-    assert stored[-1] is False
-    assert len(warnings(caplog)) == 1
-    assert "full" in warnings(caplog)[0]
-    assert store.get(key(1)) == ANSWER
-    database.execute("PRAGMA max_page_count = 100000")
-    assert not store.put(key(50), ANSWER, namespace="")
-    now += 31
-    assert store.put(key(50), ANSWER, namespace="")
-    assert "works again" in caplog.text
-
-
-def test_no_directory_no_answers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "file").write_text("mine")
-    store = AnswerStore(tmp_path / "file" / "answers.sqlite", budget_bytes=1000)
-    assert store.get(key(1)) is None
-    assert not store.put(key(1), ANSWER, namespace="")
-    assert store.stats().answers == 0
-    assert len(warnings(caplog)) == 1
-    with pytest.raises(NotADirectoryError):
-        store.forget("")
-    assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_a_writer_that_holds_the_lock_is_no_outage(
-    open_store: Callable[..., AnswerStore],
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("reame.memory.answer_database.BUSY_S", 0.0)
-    store = open_store()
-    store.put(key(1), ANSWER, namespace="")
-    other = sqlite3.connect(tmp_path / "memory" / "answers.sqlite", isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    assert store.get(key(1)) == ANSWER
-    assert not store.put(key(2), ANSWER, namespace="")
-    other.execute("ROLLBACK")
-    other.close()
-    assert store.put(key(2), ANSWER, namespace="")
-    assert warnings(caplog) == []
-
-
-def test_threads_and_processes_at_once(open_store: Callable[..., AnswerStore], tmp_path: Path) -> None:
-    program = """
-import sys
-from pathlib import Path
-from test_answers import AnswerStore, key, long
-store = AnswerStore(Path(sys.argv[1]), budget_bytes=50_000)
-for number in range(100):
-    store.put(key(number % 50), long(number % 50), namespace="")
-    assert store.get(key(number % 50)) in (None, long(number % 50))
-store.close()
-"""
-    store = open_store(50_000)
-    environment = os.environ | {"PYTHONPATH": os.path.dirname(__file__)}
-    path = str(tmp_path / "memory" / "answers.sqlite")
-    others = [subprocess.Popen([sys.executable, "-c", program, path], env=environment) for _ in range(2)]
-    wrong = []
-
-    def use(start: int) -> None:
-        for number in range(100):
-            store.put(key(start + number % 50), long(start + number % 50), namespace="")
-            if store.get(key(number % 50)) not in (None, long(number % 50)):
-                wrong.append(number)
-
-    threads = [threading.Thread(target=use, args=(start,)) for start in (0, 25)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [other.wait(60) for other in others] == [0, 0]
-    counts = store.stats()
-    assert wrong == []
-    assert counts.corrupt == 0
-    assert counts.bytes <= 50_000
-    assert store.verify() == (counts.answers, 0)
-
-
-def test_a_writer_that_is_killed_leaves_a_sound_database(
-    open_store: Callable[..., AnswerStore], tmp_path: Path
-) -> None:
-    program = """
-import sys
-from pathlib import Path
-from test_answers import AnswerStore, key, long
-store = AnswerStore(Path(sys.argv[1]), budget_bytes=1 << 30)
-number = 0
-while True:
-    assert store.put(key(number), long(number), namespace="")
-    print(number, flush=True)
-    number += 1
-"""
-    environment = os.environ | {"PYTHONPATH": os.path.dirname(__file__)}
-    command = [sys.executable, "-c", program, str(tmp_path / "memory" / "answers.sqlite")]
-    for lines in (1, 37, 90):
-        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout
-            last = [int(process.stdout.readline()) for _ in range(lines)][-1]
-            process.kill()
-        store = open_store(1 << 30)
-        assert store.get(key(last)) == long(last)
-        assert store.verify()[1] == 0
-        store.close()
 
 
 def test_a_body_that_says_it_is_huge_is_refused() -> None:
