@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from reame.core.request import Call
 
 MODEL = "tiny"
+PATIENCE_S = 120.0
+"""Seconds after which something that should have come counts as hanging; nothing is measured against it."""
 Step = tuple[int, "Event"] | trio.Event | Exception
 """What a scripted answer does next: tell an event, wait for something, or fail as a bug would."""
 
@@ -194,11 +196,11 @@ async def serving(intake: ScriptedIntake, *, cancel_at_end: bool = False, **serv
     config = Config(server=ServerConfig(**({"grace_s": 0.0} | server)))
     app = create_app(config, intake, NoMetrics(), ())
     stop = trio.Event()
-    with trio.fail_after(30):
+    with trio.fail_after(PATIENCE_S):
         async with trio.open_nursery() as nursery:
             run = partial(serve, app, config, shutdown_trigger=stop.wait, sockets=listen("127.0.0.1", 0))
             (url,) = await nursery.start(run)
-            async with AsyncClient(base_url=url, timeout=20) as http, AsyncExitStack() as connections:
+            async with AsyncClient(base_url=url, timeout=PATIENCE_S) as http, AsyncExitStack() as connections:
                 yield Served(url, intake, http, stop, connections)
             stop.set()
             if cancel_at_end:

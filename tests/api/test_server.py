@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
-from scripted import NoMetrics, ScriptedIntake, chat_body, finish, serving
+from scripted import PATIENCE_S, NoMetrics, ScriptedIntake, chat_body, finish, serving
 from test_streams import post, receive_until
 
 from reame.api import app, connection, server
@@ -259,7 +259,7 @@ async def test_a_unix_socket(intake: ScriptedIntake, tmp_path: Path) -> None:
     listening.listen()
     config, stop = Config(), trio.Event()
     application = app.create_app(config, intake, NoMetrics(), ())
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE_S):
         async with trio.open_nursery() as nursery:
             run = partial(server.serve, application, config, shutdown_trigger=stop.wait, sockets=[listening])
             assert await nursery.start(run) == [f"unix:{path}"]

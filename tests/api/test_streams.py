@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
-from scripted import NoMetrics, ScriptedIntake, chat_body, finish, serving
+from scripted import PATIENCE_S, NoMetrics, ScriptedIntake, chat_body, finish, serving
 
 from reame.api import server
 from reame.api.app import create_app
@@ -183,6 +183,6 @@ async def test_a_client_that_leaves_before_the_first_byte_ends_its_call(intake: 
         sending.set()
         await trio.sleep_forever()
 
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE_S):
         await app(scope, receive, send)
     assert len(intake.opened) == intake.left == 1
