@@ -21,7 +21,7 @@ from reame.engine.step import StepRunner
 from reame.memory.archive import Archive
 from reame.speculation.drafter import Drafter
 from reame.speculation.forms import guess
-from reame.speculation.sources import Archived, Companions, Forms, Hint, PromptLookup, Source
+from reame.speculation.sources import Archived, Companions, Forms, Hint, PromptLookup, Realigned, Source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,9 +99,11 @@ def drafter(engine: Engine, archive: Archive, names: Sequence[str]) -> Drafter:
         "prompt": PromptLookup(),
         "live": Companions(made.texts),
         "forms": Forms(guess, tokenize, engine.vocabulary.piece),
-        "palimpsest": Archived(lambda tail, namespace: archive.continuations(tail, namespace=namespace, most=64)),
+        "palimpsest": Archived(
+            lambda tail, namespace: archive.continuations(tail, namespace=namespace, most=64), archive.place
+        ),
     }
-    made.sources += [Hint(), *(sources[name] for name in names)]
+    made.sources += [Hint(), *(sources[name] for name in names), Realigned()]
     return made
 
 

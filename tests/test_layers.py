@@ -52,8 +52,8 @@ ONLY_IN = {
 PURE = ["reame.core", "reame.speculation", "reame.api.schema*"]
 PURE_OUTSIDE = [
     *("__future__", "abc", "base64", "bisect", "codecs", "collections", "contextlib", "copy", "dataclasses", "enum"),
-    *("datetime", "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math", "numbers", "operator"),
-    *("re", "statistics", "string", "struct", "types", "typing", "unicodedata"),
+    *("datetime", "difflib", "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math", "numbers"),
+    *("operator", "re", "statistics", "string", "struct", "types", "typing", "unicodedata"),
     *("attr", "attrs", "cattrs", "jinja2", "numpy", "xxhash"),
 ]
 PURE_MUST_NOT_CALL = {"open", "print", "input", "__import__", "now", "utcnow", "today"}

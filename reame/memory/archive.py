@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from reame.memory.archive_search import ArchivedPlace
     from reame.speculation.palimpsest import Site
 
 MOST_OPEN = 32
@@ -133,6 +134,10 @@ class Archive:
         """
         shelf = self._shelves.get(namespace)
         return self._search.sites(shelf.segments, tail, most) if shelf else []
+
+    def place(self, site: Site) -> ArchivedPlace:
+        """Of one that `continuations` has just given, in the same thread: to read on, or back, at any time."""
+        return self._search.place(site)
 
     def forget(self, *, namespace: str | None) -> int:
         """Delete what is kept of a namespace, of every tokenizer; None: all. How many tokens. OSError."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from itertools import takewhile
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from attrs import frozen
@@ -49,6 +50,31 @@ class Walk:
 BRIEF, FULL = Walk(SHORT, 0, FEW), Walk(LONG, FEW, MOST_SITES)
 
 
+class ArchivedPlace(NamedTuple):
+    """A `realignment.Place`, behind the cell `last`. It can be read for as long as somebody holds it: nothing when the
+    file cannot be read any more."""
+
+    segment: Segment
+    last: int
+    vocab_size: int
+
+    def after(self, most: int) -> list[int]:
+        return list(takewhile(self.vocab_size.__gt__, self._words(self.last + 1, most)))
+
+    def before(self, most: int) -> list[int]:
+        first = max(0, self.last + 1 - most)
+        words = self._words(first, self.last + 1 - first)
+        return list(takewhile(self.vocab_size.__gt__, reversed(words)))[::-1]
+
+    def _words(self, first: int, count: int) -> list[int]:
+        try:
+            data = self.segment.file.read(CELL_BYTES * count, HEADER_BYTES + CELL_BYTES * first)
+        except OSError:
+            return []
+        words: list[int] = np.frombuffer(data[: len(data) // 4 * 4], np.uint32)[::CELL_WORDS].tolist()
+        return words
+
+
 class Search:
     """For one thread. Token ids are below `vocab_size`: a continuation ends before a word that is not."""
 
@@ -58,6 +84,7 @@ class Search:
         self._words = np.zeros(size, np.uint32)
         self._view = self._words.data
         self._address = self._words.ctypes.data
+        self._found: dict[int, tuple[Segment, int]] = {}
 
     def sites(self, segments: Sequence[Segment], tail: Sequence[int], most: int) -> list[Site]:
         """At most 24, the newest first; `segments` are in the order of their age, the newest last.
@@ -68,6 +95,7 @@ class Search:
         tail, most = tail[-LONGEST_MATCH:], min(most, LONGEST_PATH)
         if len(tail) < GRAMS[SHORT] or most < 1:
             return []
+        self._found = {}
         few = self._walk(segments, tail, most, BRIEF)
         many = []
         if len(few) == FEW and len(tail) >= GRAMS[LONG]:
@@ -75,6 +103,10 @@ class Search:
         if many and (sites := self._matches(many, tail, most, FULL)):
             return sites
         return self._matches(few, tail, most, BRIEF) if few else []
+
+    def place(self, site: Site) -> ArchivedPlace:
+        """Of one that `sites` has just given."""
+        return ArchivedPlace(*self._found[site.age], self._vocab_size)
 
     def _walk(self, segments: Sequence[Segment], tail: Sequence[int], most: int, walk: Walk) -> list[int]:
         """Read the cells around each place into a row of the buffer. The ages of the places, in tokens."""
@@ -84,6 +116,7 @@ class Search:
         address = self._address + walk.row * size
         link = walk.row * row_words + (LONGEST_MATCH - 1) * CELL_WORDS + 1 + walk.chain
         ages: list[int] = []
+        found = self._found
         for segment in reversed(segments):
             entry, below = segment.head(walk.chain, key), POSITION
             while entry and steps < MOST_STEPS and len(ages) < most_sites:
@@ -94,6 +127,7 @@ class Search:
                 below, following = place, view[link]
                 if entry >> POSITION_BITS == tag:
                     ages.append(newer + segment.num_words - place)
+                    found[ages[-1]] = segment, place
                     address += size
                     link += row_words
                 entry = following

@@ -7,12 +7,17 @@ import logging
 from typing import TYPE_CHECKING
 
 from reame.memory import archive_files
-from reame.memory.archive import Archive
+from reame.memory.archive import SHORTEST, Archive
 from reame.runtime.recall import memory_dir, memory_salt
 
 if TYPE_CHECKING:
     from reame.config import Config
+    from reame.core.sequence import Sequence
     from reame.engine.base import Vocabulary
+
+LEAD = 128
+"""Tokens of a prompt's end that are kept with the answer: what is asked alike is answered alike from the first token
+on, and what differs in two prompts (names, numbers) differs in their answers."""
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +39,13 @@ def open_archive(config: Config, vocabulary: Vocabulary, vocab_size: int) -> Arc
         budget_bytes=config.memory.archive_mb << 20,
         salt=salt,
     )
+
+
+def archived_part(sequence: Sequence) -> list[int]:
+    """What is kept of a sequence that is over; nothing when it generated too little to learn from."""
+    if sequence.num_generated < SHORTEST:
+        return []
+    return sequence.tokens[max(0, len(sequence.request.prompt) - LEAD) :]
 
 
 def tokenizer_fingerprint(vocabulary: Vocabulary, vocab_size: int) -> bytes:

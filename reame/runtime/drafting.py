@@ -16,7 +16,7 @@ from reame.runtime.archiving import tokenizer_fingerprint
 from reame.runtime.model import try_out
 from reame.speculation.drafter import Drafter
 from reame.speculation.forms import guess
-from reame.speculation.sources import MOST, Archived, Companions, Forms, Hint, PromptLookup
+from reame.speculation.sources import MOST, Archived, Companions, Forms, Hint, PromptLookup, Realigned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,7 +46,8 @@ def new_drafter(config: Config, vocabulary: Vocabulary, archive: Archive | None)
     forms = Forms(guess, tokenize, vocabulary.piece)
     drafter.sources += [Hint(), PromptLookup(), Companions(drafter.texts), forms]
     if archive is not None:
-        drafter.sources.append(Archived(partial(_continuations, archive)))
+        drafter.sources.append(Archived(partial(_continuations, archive), archive.place))
+    drafter.sources.append(Realigned())
     return drafter
 
 
@@ -70,6 +71,12 @@ def load_draft_model(found: tuple[Path, LlamaOptions], served: Engine, scheduler
     """For the decode thread. Raises ModelError when the file cannot be loaded, or speaks of other tokens."""
     path, options = found
     engine = LlamaEngine(path, options)
+    if engine.info.whole_state:
+        engine.close()
+        raise ModelError(
+            f"speculation.draft_model: {path.name} has a recurrent state, from which wrong guesses cannot be taken"
+            " back; choose an attention model"
+        )
     size = served.info.vocab_size
     is_same = engine.info.vocab_size == size and tokenizer_fingerprint(
         engine.vocabulary, size
@@ -87,6 +94,12 @@ def load_draft_model(found: tuple[Path, LlamaOptions], served: Engine, scheduler
 def outlook(cost: StepCost) -> str:
     """What steps cost here, in a sentence: why drafts will be used much or little."""
     return f"speculation on, each draft as long as it pays: {draft_prices(cost)}"
+
+
+def why_off(engine: Engine) -> str:
+    if engine.info.whole_state:
+        return "this model has a recurrent state, from which a wrong guess cannot be taken back"
+    return "speculation.enabled is false"
 
 
 def draft_prices(cost: StepCost) -> str:

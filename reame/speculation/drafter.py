@@ -74,11 +74,10 @@ class Drafter:
             self._judge(live, drawn)
         text = live.text
         text.hint = hint
-        text.index.extend(drawn)
-        text.tail_bytes = (text.tail_bytes + b"".join(map(self._piece, drawn)))[-TAIL_CHARACTERS:]
+        text.go_on(drawn, b"".join(map(self._piece, drawn)))
         guesses = [guess for source in self.sources if (guess := source.guess(text))]
         live.fresh = [Trial(guess) for guess in guesses]
-        drafts = [draft for guess in guesses if (draft := self.survival.draft(guess))]
+        drafts = [draft for guess in _believed(guesses) if (draft := self.survival.draft(guess))]
         best = max(drafts, key=_promise, default=None)
         if self.last_resort is None or (best and _promise(best) >= 1):
             return best
@@ -119,6 +118,13 @@ class Drafter:
         self.survival.learn(trial.guess, start, right, failed=failed)
         trial.num_seen += right
         return not failed and trial.num_seen < len(tokens)
+
+
+def _believed(guesses: list[Guess]) -> list[Guess]:
+    """Without those that one that is better informed overrules: they know less of what may fail, and would promise
+    more."""
+    overruled = {(token,) for guess in guesses for token in guess.overrules}
+    return [guess for guess in guesses if guess.overrules or guess.tokens[:1] not in overruled]
 
 
 def _promise(draft: Draft) -> float:

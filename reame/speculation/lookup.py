@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from reame.speculation.realignment import Place
+
 SHORTEST = 2
 """Tokens of a match at least."""
 LONGEST = 64
@@ -26,6 +28,19 @@ class Match(NamedTuple):
 
     length: int
     position: int
+
+
+class IndexedPlace(NamedTuple):
+    """A `realignment.Place` in a live text."""
+
+    tokens: list[int]
+    position: int
+
+    def after(self, most: int) -> list[int]:
+        return self.tokens[self.position : self.position + most]
+
+    def before(self, most: int) -> list[int]:
+        return self.tokens[max(0, self.position - most) : self.position]
 
 
 class NgramIndex:
@@ -65,6 +80,9 @@ class NgramIndex:
                     break
             position = self._older[position]
         return best
+
+    def place(self, position: int) -> Place:
+        return IndexedPlace(self.tokens, position)
 
     def continuation(self, position: int, most: int) -> tuple[int, ...]:
         """What follows from there on. A text that repeats itself is continued beyond its end."""

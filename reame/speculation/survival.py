@@ -22,6 +22,8 @@ MATCH_EDGES = (2, 3, 4, 6, 9, 16, 32)
 
 _PLACES = [min(i, 3) for i in range(4)] + [4] * 4 + [5] * 8 + [6] * 16 + [7] * 224
 """Places in a draft that are counted together: 0, 1, 2, 3, 4-7, 8-15, 16-31, and what follows."""
+WHOLE = -1
+"""All places together."""
 
 
 @frozen
@@ -33,6 +35,8 @@ class Guess:
     kinds: Sequence[int]
     prior: float
     """The chance of a token, given those before it, as long as nothing was measured."""
+    overrules: tuple[int, ...] = ()
+    """Guesses that begin with one of these: its source has followed the text, and knows better where it may fail."""
 
 
 def match_kind(length: int) -> int:
@@ -52,11 +56,12 @@ class Survival:
 
     def draft(self, guess: Guess) -> Draft | None:
         """The guess with the probability that each of its tokens and all before it come true."""
-        alive, survivals = 1.0, []
-        for place, kind in zip(_PLACES, guess.kinds, strict=False):
-            key = (guess.source, kind, place)
-            right = self._right.get(key, 0.0) + PRIOR * guess.prior
-            alive *= right / (self._tried.get(key, 0.0) + PRIOR)
+        alive, chance, survivals = 1.0, 0.0, []
+        before = None
+        for now in zip(_PLACES, guess.kinds, strict=False):
+            if now != before:
+                chance, before = self._chance(guess, *now), now
+            alive *= chance
             if alive < LEAST:
                 break
             survivals.append(alive)
@@ -66,7 +71,19 @@ class Survival:
     def learn(self, guess: Guess, start: int, num_right: int, *, failed: bool) -> None:
         """The tokens `start`..`start + num_right - 1` came true, and with `failed` the next one did not."""
         for i in range(start, start + num_right + failed):
-            self._count((guess.source, guess.kinds[i], _PLACES[i]), i < start + num_right)
+            source, kind, right = guess.source, guess.kinds[i], i < start + num_right
+            self._count((source, kind, _PLACES[i]), right)
+            self._count((source, kind, WHOLE), right)
+
+    def _chance(self, guess: Guess, place: int, kind: int) -> float:
+        """Of one token, given those before it. What is believed of a place that was hardly seen lies half way between
+        the prior and what is known of the kind at all places: so the first drafts that come true make the next ones
+        longer, and texts that repeat themselves whole do not speak for all others."""
+        whole = self._estimate((guess.source, kind, WHOLE), guess.prior)
+        return self._estimate((guess.source, kind, place), (guess.prior + whole) / 2)
+
+    def _estimate(self, key: tuple[str, int, int], belief: float) -> float:
+        return (self._right.get(key, 0.0) + PRIOR * belief) / (self._tried.get(key, 0.0) + PRIOR)
 
     def _count(self, key: tuple[str, int, int], right: bool) -> None:
         tried = self._tried.get(key, 0.0) + 1

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 PROMPT = "The sun was low when the old man closed his shop and"
 LENGTH = 64
 QUESTION = ask(PROMPT, LENGTH, logit_bias=ENDLESS)
-SOURCE = 'draft_tokens_total{event="accepted",source="palimpsest"}'
+SOURCES = [f'draft_tokens_total{{event="accepted",source="{name}"}}' for name in ("palimpsest", "realigned")]
+"""Found in the archive, and followed from there on."""
 
 
 def start(launch: Launch, memory: Path) -> DaemonProcess:
@@ -43,7 +44,8 @@ async def reply(daemon: DaemonProcess, body: dict[str, Any] = QUESTION) -> tuple
 
 async def from_archive(daemon: DaemonProcess) -> int:
     async with connect(daemon) as client:
-        return int((await readings(client)).get(SOURCE, 0))
+        seen = await readings(client)
+        return int(sum(seen.get(source, 0) for source in SOURCES))
 
 
 @pytest.fixture(scope="module")

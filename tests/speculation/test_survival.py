@@ -24,9 +24,19 @@ def test_what_came_true_counts_against_four_tokens_of_prior() -> None:
     table = Survival()
     for _ in range(6):
         table.learn(guess(), 0, 1, failed=True)  # the first token right, the second wrong
-    first = (6 + 2) / (6 + 4)
-    second = (0 + 2) / (6 + 4)
-    assert survivals(table, guess()) == pytest.approx((first, first * second, first * second * 0.5))
+    belief = (0.5 + (6 + 2) / (12 + 4)) / 2  # half of the twelve tokens of this kind came true
+    first = (6 + 4 * belief) / (6 + 4)
+    second = (0 + 4 * belief) / (6 + 4)
+    assert survivals(table, guess()) == pytest.approx((first, first * second, first * second * belief))
+
+
+def test_what_came_true_at_some_places_is_believed_of_the_others_half_way() -> None:
+    """One draft of 16 tokens that came true: (16 + 2) / (16 + 4) of the kind, and 0.5 was believed before."""
+    table = Survival()
+    table.learn(guess(16), 0, 16, failed=False)
+    shares = survivals(table, guess(32))
+    assert shares[16] / shares[15] == pytest.approx((0.9 + 0.5) / 2)
+    assert shares[0] == pytest.approx((1 + 4 * 0.7) / 5)
 
 
 def test_sources_kinds_and_places_do_not_mix() -> None:
@@ -35,8 +45,9 @@ def test_sources_kinds_and_places_do_not_mix() -> None:
         table.learn(guess(), 0, 0, failed=True)
     assert survivals(table, guess(source="palimpsest"))[0] == 0.5
     assert survivals(table, guess(kind=1))[0] == 0.5
-    table.learn(guess(20), 8, 8, failed=False)
-    assert survivals(table, guess(1)) == pytest.approx((2 / 54,))
+    table.learn(guess(20), 8, 16 - 8, failed=False)
+    believed = (0.5 + (8 + 2) / (58 + 4)) / 2
+    assert survivals(table, guess(1)) == pytest.approx((4 * believed / 54,))
 
 
 def test_a_draft_ends_where_hardly_anything_survives() -> None:
