@@ -31,7 +31,7 @@ def allow_origins(app: QuartTrio, origins: Sequence[str]) -> None:
         if request.method != "OPTIONS" or not asked or not granted():
             return None
         headers = {
-            "Access-Control-Allow-Methods": "GET, POST, OPTIONS",
+            "Access-Control-Allow-Methods": "GET, POST, DELETE, OPTIONS",
             "Access-Control-Max-Age": str(PREFLIGHT_AGE_S),
         }
         wanted = request.headers.get("Access-Control-Request-Headers")

@@ -46,6 +46,11 @@ OPERATIONS = (
         "post", "/v1/responses", "OpenAI's newer form of a chat.", "ResponsesRequest", "Response", streams=True
     ),
     Operation("get", "/v1/responses/{id}", "A response that was kept.", gives="Response", statuses=(404,)),
+    Operation("delete", "/v1/responses/{id}", "It is deleted.", gives="Deleted", statuses=(404,)),
+    Operation(
+        "get", "/v1/responses/{id}/input_items", "What it is an answer to.", gives="Items", statuses=(400, 404),
+        query=_PAGE,
+    ),
     Operation(
         "post", "/v1/messages", "Anthropic's form of a chat.", "MessagesRequest", "AnthropicMessage", streams=True
     ),
@@ -63,7 +68,7 @@ OPERATIONS = (
     Operation("post", "/v1/files", "A file of requests is kept.", "form", "File", statuses=(403, 409)),
     Operation("get", "/v1/files", "The files of this key.", gives="Files", statuses=(400,), query=_PAGE),
     Operation("get", "/v1/files/{id}", "One of them.", gives="File", statuses=(404,)),
-    Operation("delete", "/v1/files/{id}", "It is deleted.", gives="File", statuses=(404, 409)),
+    Operation("delete", "/v1/files/{id}", "It is deleted.", gives="Deleted", statuses=(404, 409)),
     Operation(
         "get", "/v1/files/{id}/content", "Its bytes.", media="application/octet-stream", statuses=(404,)
     ),

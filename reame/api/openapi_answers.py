@@ -176,6 +176,8 @@ ANSWERS: dict[str, Schema] = {
     ),
     "Tokens": answer({"tokens": many(either(COUNT, answer({"id": COUNT, "piece": either(text(), many(COUNT))})))}),
     "Text": answer({"content": text()}),
+    "Items": answer(_LIST),
+    "Deleted": answer({"id": text(), "object": one_of("file", "response"), "deleted": one_of(True)}),
     "File": record({"id": text(), "object": one_of("file"), "bytes": COUNT, "filename": text(), "purpose": text()}),
     "Files": answer(_LIST),
     "Batch": record({"id": text(), "object": one_of("batch"), "endpoint": text(), "status": text()}),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 from attrs import frozen
-from quart import g
+from quart import g, request
 from quart_trio.wrappers import TrioResponse as Response
 
 from reame.api.anthropic import AnthropicVoice, anthropic_error
@@ -17,10 +17,12 @@ from reame.api.chunks import dumps
 from reame.api.docs_page import CONTENT_SECURITY, page
 from reame.api.errors import error_object
 from reame.api.openapi import document
-from reame.api.response_object import said
+from reame.api.response_items import input_items
+from reame.api.response_object import bare_id, said
 from reame.api.responses import ResponsesVoice
 from reame.api.routes import json_response
 from reame.api.schema_anthropic import read_anthropic, read_count_tokens
+from reame.api.schema_batches import page as part_of
 from reame.api.schema_responses import read_responses
 from reame.core.request import Chat
 from reame.errors import RequestError
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from quart_trio import QuartTrio
 
     from reame.api.routes import Routes
+
+MOST_ITEMS = 20
+"""In a list whose length the query does not say."""
 
 
 @frozen
@@ -42,7 +47,9 @@ class Protocols:
         app.add_url_rule("/messages", view_func=self.messages, methods=["POST"])
         app.add_url_rule("/messages/count_tokens", view_func=self.count_tokens, methods=["POST"])
         app.add_url_rule("/responses", view_func=self.responses, methods=["POST"])
-        app.add_url_rule("/responses/<path:name>", view_func=self.response, methods=["GET"])
+        app.add_url_rule("/responses/<name>", view_func=self.response, methods=["GET"])
+        app.add_url_rule("/responses/<name>", view_func=self.delete_response, methods=["DELETE"])
+        app.add_url_rule("/responses/<name>/input_items", view_func=self.input_items, methods=["GET"])
         app.add_url_rule("/openapi.json", view_func=self.openapi, methods=["GET"])
         app.add_url_rule("/docs", view_func=self.docs, methods=["GET"])
 
@@ -76,6 +83,16 @@ class Protocols:
         kept = await self._kept(name, status=404, param=None)
         return json_response(kept["response"])
 
+    async def delete_response(self, name: str) -> Response:
+        if not await self.routes.intake.drop_text(name, namespace=g.key):
+            raise self._unknown(status=404, param=None)
+        return json_response({"id": name, "object": "response", "deleted": True})
+
+    async def input_items(self, name: str) -> Response:
+        kept = await self._kept(name, status=404, param=None)
+        items = input_items(kept["messages"][:-1], bare_id(kept["response"]))
+        return json_response(part_of(list(reversed(items)), request.args, MOST_ITEMS))
+
     async def openapi(self) -> Response:
         return json_response(self._document())
 
@@ -91,11 +108,14 @@ class Protocols:
     async def _kept(self, name: str, *, status: int = 400, param: str | None = "previous_response_id") -> Any:
         """The response of this name, and all messages up to its own. Raises RequestError when it is not there."""
         text = await self.routes.intake.text(name, namespace=g.key)
-        if text is not None:
-            return json.loads(text)
+        if text is None:
+            raise self._unknown(status=status, param=param)
+        return json.loads(text)
+
+    def _unknown(self, *, status: int, param: str | None) -> RequestError:
         why = "or too long ago" if self.routes.intake.keeps_texts else "and this server keeps none (memory.answers)"
         message = f"No response of this name was kept for this key, {why}: send the conversation as `input`."
-        raise RequestError(message, status=status, param=param, code="previous_response_not_found")
+        return RequestError(message, status=status, param=param, code="previous_response_not_found")
 
 
 def error_body(error: RequestError, path: str) -> dict[str, Any]:

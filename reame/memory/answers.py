@@ -89,6 +89,12 @@ class AnswerStore:
             self._counts.dropped += not done
             return bool(done)
 
+    def drop(self, key: bytes) -> bool:
+        """Delete the answer that was put under this key, bytes too where no other process reads just now. Whether there
+        was one."""
+        with self._turn:
+            return bool(self.path.exists() and self._safely(lambda database: self._drop(database, key)))
+
     def forget(self, namespace: str) -> int:
         """Delete all answers of a namespace, bytes too. How many. OSError when that is not possible."""
         return self._delete("DELETE FROM answers WHERE namespace = ?", namespace_tag(namespace))
@@ -155,6 +161,13 @@ class AnswerStore:
         self._counts.evicted += evicted
         self._outage.end()
         return True
+
+    def _drop(self, database: sqlite3.Connection, key: bytes) -> bool:
+        database.execute("PRAGMA secure_delete = ON")
+        found = database.execute("DELETE FROM answers WHERE key = ?", (key,)).rowcount > 0
+        database.execute("PRAGMA secure_delete = OFF")
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return found
 
     def _prune(self, database: sqlite3.Connection) -> int:
         with _transaction(database):

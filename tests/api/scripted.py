@@ -143,8 +143,14 @@ class ScriptedIntake:
     def is_ready(self) -> bool:
         return self.status == "ready"
 
-    def keep_text(self, name: str, text: str, *, namespace: str) -> None:
+    def era(self, namespace: str) -> int:
+        return 0
+
+    def keep_text(self, name: str, text: str, *, namespace: str, era: int = 0) -> None:
         self.texts[namespace, name] = text
+
+    async def drop_text(self, name: str, *, namespace: str) -> bool:
+        return self.texts.pop((namespace, name), None) is not None
 
     async def text(self, name: str, *, namespace: str) -> str | None:
         return self.texts.get((namespace, name))

@@ -6,15 +6,18 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from openai.types.responses import Response, ResponseStreamEvent
+from openai.types.responses import Response, ResponseItem, ResponseStreamEvent
 from pydantic import TypeAdapter
-from scripted import finish, serving
+from scripted import NoMetrics, finish, serving
 
+from reame.api.app import create_app
 from reame.api.response_events import ResponseEvents
 from reame.api.response_object import finished, said
 from reame.api.schema import Limits
 from reame.api.schema_fields import Fields
 from reame.api.schema_responses import _chat_body, read_responses
+from reame.config import Config
+from reame.config_keys import ApiKey
 from reame.core.events import Delta
 from reame.core.request import Sampling
 from reame.errors import RequestError
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 LIMITS = Limits(sampling=Sampling(), max_n=4, vocab_size=100)
 EVENT: TypeAdapter[ResponseStreamEvent] = TypeAdapter(ResponseStreamEvent)
+ITEMS: TypeAdapter[list[ResponseItem]] = TypeAdapter(list[ResponseItem])
 USAGE = {
     "prompt_tokens": 5, "completion_tokens": 9, "total_tokens": 14, "prompt_tokens_details": {"cached_tokens": 1},
 }  # fmt: skip
@@ -201,6 +205,43 @@ async def test_a_conversation_goes_on(client: TestClientProtocol, intake: Script
         {"role": "assistant", "content": "Hello"},
         {"role": "user", "content": "and?"},
     ]
+
+
+async def test_what_it_was_an_answer_to(client: TestClientProtocol) -> None:
+    call = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}
+    items = [
+        {"role": "system", "content": "Be kind."}, {"role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+        {"role": "assistant", "content": "I look."}, call,
+        {"type": "function_call_output", "call_id": "c", "output": "a cat"},
+    ]  # fmt: skip
+    first = await (await client.post("/v1/responses", json={"input": items})).get_json()
+    url = f"/v1/responses/{first['id']}/input_items"
+    told = (await (await client.get(url, query_string={"order": "asc"})).get_json())["data"]
+    ITEMS.validate_python(told, strict=False)
+    assert [item["type"] for item in told] == ["message"] * 3 + ["function_call", "function_call_output"]
+    assert [item["content"][0]["text"] for item in told[:3]] == ["Be kind.", "hi", "I look."]
+    assert told[3].items() >= call.items()
+    assert (told[4]["call_id"], told[4]["output"]) == ("c", "a cat")
+    newest = await (await client.get(url, query_string={"limit": 2})).get_json()
+    assert (newest["data"], newest["has_more"]) == ([told[4], told[3]], True)
+    assert (await client.get(url, query_string={"limit": 0})).status_code == 400
+    assert (await client.get("/v1/responses/resp_1/input_items")).status_code == 404
+
+
+async def test_who_deletes_a_response(intake: ScriptedIntake) -> None:
+    """Only the key that has it."""
+    keys = (ApiKey("anna", "a" * 32), ApiKey("bert", "b" * 32))
+    client = create_app(Config(), intake, NoMetrics(), keys).test_client()  # type: ignore[arg-type]
+    anna, bert = ({"Authorization": f"Bearer {key.secret}"} for key in keys)
+    kept = await (await client.post("/v1/responses", json={"input": "hi"}, headers=anna)).get_json()
+    url = f"/v1/responses/{kept['id']}"
+    for ask in (client.get, client.delete):
+        answer = await ask(url, headers=bert)
+        assert (answer.status_code, (await answer.get_json())["error"]["code"]) == (404, "previous_response_not_found")
+    answer = await client.delete(url, headers=anna)
+    assert await answer.get_json() == {"id": kept["id"], "object": "response", "deleted": True}
+    assert intake.texts == {}
+    assert (await client.delete(url, headers=anna)).status_code == 404
 
 
 async def test_what_is_not_kept_cannot_go_on(client: TestClientProtocol, intake: ScriptedIntake) -> None:

@@ -263,7 +263,7 @@ class TestStream:
         tries = 0
 
         class Slow(WarmingIntake):
-            async def pin(self, tokens: tuple[int, ...], *, namespace: str, until: float) -> bool:
+            async def pin(self, tokens: tuple[int, ...], *, namespace: str, until: float, era: int = 0) -> bool:
                 nonlocal tries
                 tries += 1
                 if tries < 3:

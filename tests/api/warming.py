@@ -26,7 +26,7 @@ class WarmingIntake(ScriptedIntake):
     pins: list[tuple[tuple[int, ...], str, float]] = field(factory=list)
     keeps: bool = True
 
-    async def pin(self, tokens: tuple[int, ...], *, namespace: str, until: float) -> bool:
+    async def pin(self, tokens: tuple[int, ...], *, namespace: str, until: float, era: int = 0) -> bool:
         await trio.lowlevel.checkpoint()
         self.pins.append((tokens, namespace, until))
         return self.keeps

@@ -121,9 +121,34 @@ def test_a_conversation_goes_on_by_its_id(served: DaemonProcess) -> None:
         ]
         whole = client.responses.create(**RESPONSE | {"input": items})
         assert client.responses.retrieve(first.id) == first
+        asked = client.responses.input_items.list(second.id, order="asc", limit=2).data
+        rest = client.responses.input_items.list(second.id, order="asc", after=asked[-1].id).data
+        told = [(item.role, item.content[0].text) for item in (*asked, *rest)]  # type: ignore[union-attr]
+        assert told == [(item["role"], item["content"]) for item in items]
+        client.responses.delete(first.id)
+        for look in (client.responses.retrieve, client.responses.delete):
+            with pytest.raises(openai.NotFoundError):
+                look(first.id)
         with pytest.raises(openai.BadRequestError) as caught:
             client.responses.create(**more, previous_response_id="resp_none")
     assert second.output_text == whole.output_text
     assert second.usage is not None
     assert second.usage.input_tokens_details.cached_tokens > 10
     assert caught.value.code == "previous_response_not_found"
+
+
+def test_the_best_two_of_three(served: DaemonProcess) -> None:
+    """The elected answer is the first of them, and all three are paid for."""
+    asked: dict[str, Any] = {"model": "small", "prompt": "2 + 2 =", "temperature": 0, "seed": 5, "max_tokens": 4}
+    with openai.OpenAI(**key(served)) as client:
+        one = client.completions.create(**asked, best_of=3, extra_body={"reame": {"early_stop": False}})
+        two = client.completions.create(**asked, best_of=3, n=2)
+        chunks = list(client.completions.create(**asked, best_of=3, n=2, stream=True))
+        with pytest.raises(openai.BadRequestError, match="best_of is 2 and n is 3"):
+            client.completions.create(**asked, best_of=2, n=3)
+    texts = [choice.text for choice in two.choices]
+    assert texts[0] == one.choices[0].text
+    assert one.usage is not None
+    assert two.usage == one.usage
+    streamed = ["".join(c.text for chunk in chunks for c in chunk.choices if c.index == index) for index in range(2)]
+    assert streamed == texts

@@ -1,0 +1,77 @@
+"""Texts of the API's own beside the old answers: kept, found at once, deleted at once and for good."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import asynccontextmanager, closing
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from reame.memory.answers import AnswerStore
+from reame.runtime.memory import Memory
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+NAME, SECRET = "resp_1", "a-word-that-stands-nowhere-else"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> AnswerStore:
+    return AnswerStore(tmp_path / "answers.sqlite", budget_bytes=1 << 20)
+
+
+@asynccontextmanager
+async def remembering(store: AnswerStore, *, now: bool = True) -> AsyncIterator[Memory]:
+    """Unless `now`, nothing is written before the block ends."""
+    memory = Memory(None, store, fingerprint=b"f" * 16, block_tokens=0, salt=b"s", element_bytes=1)
+    async with trio.open_nursery() as nursery:
+        if now:
+            nursery.start_soon(memory.run)
+        yield memory
+        if not now:
+            nursery.start_soon(memory.run)
+        memory.close()
+
+
+async def keep(memory: Memory, namespace: str = "anna") -> None:
+    memory.keep_text(NAME, SECRET, namespace=namespace)
+
+
+def all_bytes(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("now", [True, False])
+async def test_what_is_deleted_is_gone(store: AnswerStore, *, now: bool) -> None:
+    async with remembering(store, now=now) as memory:
+        await keep(memory)
+        assert await memory.text(NAME, namespace="anna") == SECRET
+        assert not await memory.drop_text(NAME, namespace="bert")
+        assert await memory.drop_text(NAME, namespace="anna")
+        assert await memory.text(NAME, namespace="anna") is None
+        assert not await memory.drop_text(NAME, namespace="anna")
+    assert store.stats().answers == 0
+
+
+async def test_others_stay_and_no_bytes_do(store: AnswerStore) -> None:
+    async with remembering(store) as memory:
+        await keep(memory, "bert")
+        await keep(memory)
+    with closing(sqlite3.connect(store.path)) as database:
+        bodies = [row[-1] for row in database.execute("SELECT * FROM answers")]
+    async with remembering(store) as memory:
+        assert await memory.drop_text(NAME, namespace="anna")
+        assert await memory.text(NAME, namespace="bert") == SECRET
+    store.close()
+    files = await trio.to_thread.run_sync(all_bytes, store.path.parent)
+    assert sorted(body in files for body in bodies) == [False, True]
+
+
+async def test_without_a_store_there_is_nothing_to_delete() -> None:
+    memory = Memory(None, None, fingerprint=b"f" * 16, block_tokens=0, salt=b"s", element_bytes=1)
+    await keep(memory)
+    assert not await memory.drop_text(NAME, namespace="anna")
