@@ -15,6 +15,7 @@ import trio
 from attrs import frozen
 
 from reame.core.events import Event, Finish, Usage
+from reame.runtime.archiving import archived_part
 from reame.runtime.run_ahead import News, RunAhead
 
 if TYPE_CHECKING:
@@ -236,8 +237,7 @@ class DecodeLoop:
                 if isinstance(event, Finish):
                     self._forget(sequence)
                     if not sequence.traceless:
-                        generated = sequence.tokens[len(sequence.request.prompt) :]
-                        self._memory.remember(generated, sequence.request.namespace)
+                        self._memory.remember(archived_part(sequence), sequence.request.namespace)
 
     def _forget(self, sequence: Sequence) -> None:
         self._live.pop(sequence).reply.close()
