@@ -107,6 +107,10 @@ class Alignment:
             told += exchange.new[done:]
             exchanged += [True] * len(told)
             position += len(exchange.old)
+        if exchanges.by_first.keys().isdisjoint(rest := old[position : position + most]):
+            told += rest
+            exchanged += [False] * len(rest)
+            position = len(old)
         while len(told) < most and position < len(old):
             found = exchanges.at(old, position) if old[position] in exchanges.by_first else None
             new = found.new if found else (old[position],)
