@@ -143,7 +143,9 @@ class MemoryConfig:
     )
     answers_mb: int = setting(256, Whole(1, 1_073_741_824), "Room for these answers; the oldest go first (MiB).")
     archive: bool = setting(
-        True, Flag(), "Keep the tokens of what was generated: a text that comes again is drafted from them, and faster."
+        True,
+        Flag(),
+        "Keep the tokens of what was generated, and of its prompt's end: a text that comes again is drafted from them.",
     )
     archive_mb: int = setting(
         256, Whole(1, 1_073_741_824), "Room for them, 16 bytes each; the oldest texts go first (MiB)."
