@@ -90,7 +90,7 @@ def _company(machine: Machine) -> Iterator[Finding]:
         yield Finding(
             Level.WARNING,
             f"the hypervisor gave {percent(machine.stolen)} of this machine's CPU time to others (steal)",
-            "keep engine.spin_count short; for steady speed rent dedicated CPUs",
+            "for steady speed rent dedicated CPUs; engine.spin_count = 0 (the default) keeps the harm small",
         )
     waiting = machine.pressure.cpu
     if waiting is not None and waiting > _PRESSURE:

@@ -113,6 +113,6 @@ def _models(fits: list[Fit]) -> Table:
 
 def _speed(fit: Fit) -> str:
     if fit.least is None or fit.most is None:
-        return "speed unknown"
+        return ""
     low, high = rate(fit.least), rate(fit.most)
     return f"~{high}" if low == high else f"{low.removesuffix(' tok/s')} to {high}"

@@ -14,6 +14,7 @@ from reame.config_load import override, parse_config
 from reame.doctor.advice import Level, Report
 from reame.doctor.advise import advise
 from reame.doctor.results import Lossless, Spin, Variant
+from reame.engine.footprint import Footprint
 from reame.engine.llama import LlamaOptions
 from reame.host.probe import probe
 
@@ -106,6 +107,25 @@ def test_a_cpu_without_what_the_build_needs_is_a_fault(tmp_path: Path) -> None:
     assert "avx512f" in said(found, Level.FAULT)
     assert "./scripts/setup" in said(found, Level.FAULT)
     assert "no AVX2" in said(found, Level.WARNING)
+    assert (found.settings, found.fits) == ((), ()), "nothing can be set or chosen before that is mended"
+
+
+def test_what_the_daemon_will_hold_is_said_and_pages_that_were_copied_leave_room(tmp_path: Path) -> None:
+    """A model of 1 GB, most of it repacked, on 3 GB: its copy needs the RAM, and the pages it was made from do not."""
+    gigabyte = 10**9
+    memory = Footprint(pages=gigabyte, idle=0, weights=8 * 10**8, cells=10**8, work=10**8)
+    measured = with_model(size_bytes=gigabyte, file_bytes=gigabyte, anon_bytes=gigabyte, kv_bytes=28_000)
+    cells = []
+    for idle in (0, 8 * 10**8):
+        machine = probe(vps_with_quota(tmp_path), cache=tmp_path)
+        needs = evolve(memory, idle=idle)
+        found = advise(machine, measured, DEFAULTS, LlamaOptions(), catalogue=CATALOG, memory=needs)
+        copied = "the daemon holds 1 GB, 800 MB of it repacked weights, and 1 GB of the model's file"
+        assert fact(found, "memory").startswith(copied)
+        value = advised(found).get("engine.cells", 2 * DEFAULTS.engine.context)
+        assert isinstance(value, int)
+        cells.append(value)
+    assert cells[0] < cells[1]
 
 
 def test_a_build_that_leaves_instructions_unused_is_named(tmp_path: Path) -> None:
