@@ -31,7 +31,8 @@ PAUSE_S = 2
 @frozen
 class LocalSolver:
     """See `reame.runtime.batch_run.Solver`. `key` is the name of the API key that the batch belongs to; `sampling`
-    what a record gets that does not say otherwise; `most_choices` the answers to one record at most."""
+    what a record gets that does not say otherwise; `most_choices`, as many as slots, the answers to one record at
+    most."""
 
     intake: Intake
     sampling: Sampling
@@ -40,6 +41,9 @@ class LocalSolver:
 
     def width(self) -> int:
         return self.intake.background_width()
+
+    def most(self) -> int:
+        return self.most_choices
 
     async def solve(self, record: Record) -> Outcome:
         num_left = TRIES

@@ -43,11 +43,14 @@ class RemoteSolver:
     def __init__(self, daemon: Daemon, session: httpx2.AsyncClient, slots: dict[str, Any]) -> None:
         self._daemon = daemon
         self._session = session
-        self._width = _width(slots)
+        self._width, self._most = _width(slots), int(slots.get("total") or 1)
         self._heard = self._looked = trio.current_time()
 
     def width(self) -> int:
         return self._width
+
+    def most(self) -> int:
+        return self._most
 
     async def solve(self, record: Record) -> Outcome:
         own = record.body.get("reame")

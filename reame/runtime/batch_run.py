@@ -1,7 +1,7 @@
 """A batch under way: along the tree of the prompts, as many records at once as is fastest, each result on the disk
 before the next record takes its place.
 
-Bound: `Solver.width()` records at a time, and of the rest nothing in memory.
+Bound: `Solver.most()` records at a time, and of the rest nothing in memory.
 """
 
 from __future__ import annotations
@@ -23,11 +23,19 @@ if TYPE_CHECKING:
     from reame.batch.result import Outcome
 
 
+PROBES = 8
+"""One of so many fillings of all places is tried whatever its steps took before. Those times may be old, from when the
+machine was busy with something else; and what is not done is not measured again."""
+
+
 class Solver(Protocol):
     """Answers records, one at a time or many."""
 
     def width(self) -> int:
-        """How many at once are fastest, at this moment."""
+        """How many at once are fastest, by what steps took lately."""
+
+    def most(self) -> int:
+        """How many at once can be computed."""
 
     async def solve(self, record: Record) -> Outcome:
         """A request that was refused is an outcome too. Raises ReameError when there is no point in going on."""
@@ -58,10 +66,17 @@ class BatchRun:
         groups = self._plan.groups()
         places = trio.CapacityLimiter(1)
         async with trio.open_nursery() as nursery:
+            number = 0
             while group := await trio.to_thread.run_sync(next, groups, None):
-                places.total_tokens = max(1, self._solver.width())
+                places.total_tokens = self._num_places(number)
+                number += 1
                 await places.acquire_on_behalf_of(group)
                 nursery.start_soon(partial(self._do, group, places))
+
+    def _num_places(self, number: int) -> int:
+        """For the `number`-th record that is asked."""
+        most = max(1, self._solver.most())
+        return most if number % (PROBES * most) < most else min(most, max(1, self._solver.width()))
 
     async def _do(self, group: tuple[Record, ...], places: trio.CapacityLimiter) -> None:
         outcome = await self._solver.solve(group[0])

@@ -74,6 +74,9 @@ class Share:
     def width(self) -> int:
         return max(1, self.solver.width() // max(1, len(self.running)))
 
+    def most(self) -> int:
+        return max(1, self.solver.most() // max(1, len(self.running)))
+
     async def solve(self, record: Record) -> Outcome:
         return await self.solver.solve(record)
 

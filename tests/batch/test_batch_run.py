@@ -32,21 +32,28 @@ T = TypeVar("T")
 
 @define
 class Slow:
-    """Each record takes a second; `on_disk` says at the start of each how many lines the output has."""
+    """Each record takes a second; `on_disk` says at the start of each how many lines the output has, `beside`
+    how many others run."""
 
     output: Path
     at_once: int = 3
+    room: int = 0
     asked: list[str] = field(factory=list)
     running: int = 0
     most_running: int = 0
     on_disk: list[int] = field(factory=list)
+    beside: list[int] = field(factory=list)
 
     def width(self) -> int:
         return self.at_once
 
+    def most(self) -> int:
+        return self.room or self.at_once
+
     async def solve(self, record: Record) -> Outcome:
         self.asked.append(record.custom_id)
         self.on_disk.append(len(read(self.output)))
+        self.beside.append(self.running)
         self.running += 1
         self.most_running = max(self.most_running, self.running)
         await trio.sleep(1)
@@ -102,7 +109,7 @@ async def test_more_or_fewer_at_once_as_the_solver_says(
     tmp_path: Path, output: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     source = write(tmp_path / "in", *(line_of(f"r{i}", f"text {i}") for i in range(12)))
-    with batch(source, output, at_once=1) as (run, solver, _):
+    with batch(source, output, at_once=1, room=4) as (run, solver, _):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run.run)
             await trio.sleep(3.5)
@@ -111,6 +118,16 @@ async def test_more_or_fewer_at_once_as_the_solver_says(
             await trio.sleep(1)
             assert solver.running == 4
     assert len(read(output)) == 12
+
+
+async def test_now_and_then_all_places_are_filled_to_see_what_that_takes(
+    tmp_path: Path, output: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    source = write(tmp_path / "in", *(line_of(f"r{i}", f"text {i}") for i in range(40)))
+    with batch(source, output, at_once=1, room=4) as (run, solver, _):
+        await run.run()
+    crowded = [number for number, running in enumerate(solver.beside) if running]
+    assert crowded == [1, 2, 3, 32, 33, 34]  # the first four of each 32; one more still runs the second time
 
 
 async def test_identical_records_are_computed_once(
