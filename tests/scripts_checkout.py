@@ -73,7 +73,7 @@ class Checkout:
     def run(self, *command: str, **more: str) -> tuple[int, str]:
         """Exit code and what it said on standard error; a person must never see a traceback."""
         process = self.start(*command, **more)
-        out, said = process.communicate(timeout=60)
+        out, said = process.communicate(timeout=120)
         assert "Traceback" not in said + out
         return process.returncode, said
 

@@ -29,7 +29,7 @@ COMMANDS = {
 
 def reame(*words: str, **popen: Any) -> subprocess.CompletedProcess[str]:
     keywords = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL} | popen
-    return subprocess.run([sys.executable, "-m", "reame", *words], text=True, check=False, timeout=60, **keywords)
+    return subprocess.run([sys.executable, "-m", "reame", *words], text=True, check=False, timeout=120, **keywords)
 
 
 def commands(app: App, *above: str) -> Iterator[tuple[str, App]]:
@@ -107,7 +107,7 @@ def test_the_start_is_light(words: str) -> None:
         f"print('LOADED', *sorted({HEAVY} & set(sys.modules)))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, *words.split()], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code, *words.split()], capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout.splitlines()[-1].split() == ["LOADED"]
     assert words != "--version" or done.stdout.splitlines()[0] == f"reame {__version__}"

@@ -52,7 +52,7 @@ def test_test_runs_every_stage_and_fails_when_one_did(checkout: Checkout, failin
     checkout.run("setup", "--extra", "test")
     stub_tools(checkout, **{name: 3 if name == failing else 0 for name in TOOLS})
     process = checkout.start("test", "-k", "one or two")
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=120)
     assert process.returncode == (0 if failing is None else 1)
     lines = [line for line in out.splitlines() if re.match(r"(ruff|mypy|reame|clients|pytest): ", line)]
     assert lines[:-1] == ["ruff: check .", "mypy: ", "reame: pull smollm2-135m", "clients: "]
@@ -74,7 +74,7 @@ def test_drill_runs_all_and_says_what_each_gave(checkout: Checkout) -> None:
     for name, code in {"bad": "raise SystemExit(4)", "good": "print('24 of 24')", "_shared": "1 / 0"}.items():
         (folder / f"{name}.py").write_text(code)
     process = checkout.start("drill")
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=120)
     assert process.returncode == 1
     assert re.findall(r"^== (\w+: .*) in \d+ s$", out, re.MULTILINE) == ["bad: FAILED (4)", "good: held"]
     assert checkout.run("drill", "good")[0] == 0

@@ -95,7 +95,7 @@ def test_two_set_ups_build_once(checkout: Checkout, tmp_path: Path) -> None:
     assert any("waiting for another set-up that builds llama.cpp" in line for line in second.stderr)
     opened.close()
     for process in (first, second):
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
         assert process.returncode == 0
     assert [" wheel " in call for call in checkout.calls()] == [True, False, False]
     assert [" wheel " in call for call in other.calls()] == [False, False]
@@ -107,7 +107,7 @@ def test_stopping_a_build_ends_it_and_leaves_nothing(checkout: Checkout, tmp_pat
     process = checkout.start("setup", STUB_BUILD=f"wait {gate}")
     with gate.open("w"):
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=120)
     assert process.returncode == 130
     assert said.endswith("set-up: stopped; nothing half made is left\n")
     assert checkout.wheels() == []
@@ -123,5 +123,5 @@ def test_a_moved_checkout_gets_a_new_venv(checkout: Checkout, tmp_path: Path) ->
         assert process.stderr is not None
         assert any(line == f"set-up: making {checkout.root}/.venv\n" for line in process.stderr)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
         assert process.returncode == 130
