@@ -46,7 +46,7 @@ class EngineConfig:
     adapt_threads: bool = setting(
         True,
         Flag(),
-        "Try fewer threads while steps are erratic, keep them if faster (not with kv_type f16: it would change texts).",
+        "Try fewer threads while steps are held up, keep them if faster (not with kv_type f16: it would change texts).",
     )
     context: int = setting(
         8192,

@@ -102,7 +102,9 @@ async def _examine(wanted: Wanted, config: Config, spec: str, machine: Machine) 
         return Examined(options=options)
     path, findings = _model(spec)
     if wanted.quick:
-        return Examined(options=options, memory=expected(path, options) if path else None)
+        if path is None:
+            return Examined(options=options)
+        return Examined(options=options, memory=expected(path, options), findings=_fit(config, path, options))
     stop = threading.Event()
 
     def work(on_progress: Callable[[float, str], None]) -> Examined:
@@ -134,12 +136,15 @@ def _tried(
     """
     few = evolve(options, num_cells=min(NUM_CELLS, options.num_cells or NUM_CELLS))
     usable = evolve(try_out(config, path, few, go_on=go_on), num_cells=options.num_cells)
+    return usable, _fit(config, path, usable)
+
+
+def _fit(config: Config, path: Path, options: LlamaOptions) -> tuple[Finding, ...]:
     try:
-        fitted(path, usable, may_switch=config.engine.extra_buffers == "auto")
+        fitted(path, options, may_switch=config.engine.extra_buffers == "auto")
     except ModelError as error:
-        what = f"as configured, the daemon would not start: {error}"
-        return usable, (Finding(Level.WARNING, what, "what fits stands below"),)
-    return usable, ()
+        return (Finding(Level.WARNING, f"as configured, the daemon would not start: {error}"),)
+    return ()
 
 
 async def _in_thread(work: Callable[[], Examined], stop: threading.Event) -> Examined:

@@ -73,7 +73,7 @@ def default_threads(share: CpuShare) -> Threads:
     if share.fast_cores is not None and share.fast_cores < value:
         value, reason = share.fast_cores, f"a hybrid CPU with {_count(share.fast_cores, 'performance core')}"
     if share.quota is not None and share.quota < value:
-        value, reason = max(1, int(share.quota)), f"the cgroup quota is {share.quota:.4g} CPUs"
+        value, reason = max(1, int(share.quota)), f"the cgroup quota is {_count(share.quota, 'CPU')}"
     return Threads(value, f"{_count(value, 'thread')}: {reason}")
 
 
@@ -119,5 +119,5 @@ def _fast_cpus(root: Path, cpus: tuple[int, ...]) -> set[int]:
     return {cpu for cpu in cpus if (capacity[cpu] or 0) >= _BIG_CORE * max(c or 1 for c in capacity.values())}
 
 
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
+def _count(number: float, thing: str) -> str:
+    return f"{number:.4g} {thing}{'' if number == 1 else 's'}"
