@@ -30,6 +30,7 @@ from attrs import asdict, evolve, frozen
 from reame.core.request import Sampling
 from reame.engine.base import Row
 from reame.engine.llama import LlamaEngine, LlamaOptions
+from reame.engine.spin import FIXED
 from reame.errors import ModelError, ReameError
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def check(
     llama.cpp, the CPU and the settings. Raises ModelError, never kept, when the model cannot run. `timeout` is for each
     child, in seconds; by default it grows with the file. Once `go_on` says no, the child is killed: ModelError.
     """
-    trial = evolve(options, num_cells=512, num_seqs=1, max_rows=max(_BATCHES), max_sampled=1, mlock=False)
+    small = evolve(options, num_cells=512, num_seqs=1, max_rows=max(_BATCHES), max_sampled=1, mlock=False)
+    trial = evolve(small, spin_count=options.spin_count or FIXED)
     try:
         entry = cache_dir / "canary" / f"{_key(model, trial, cpu_features)}.json"
         seconds = timeout or 90 + model.stat().st_size / _SLOWEST_DISK

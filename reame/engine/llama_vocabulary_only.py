@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from reame.engine.llama_failure import load_failure
 from reame.engine.llama_library import load_library, take_errors
 from reame.engine.llama_vocabulary import LlamaVocabulary
+from reame.engine.spin import FIXED
 from reame.errors import ModelError
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def load_vocabulary(path: Path) -> LlamaVocabulary:
     """It stays in memory until the process ends. ModelError when the file cannot be read."""
-    library = load_library(spin_count=0, exact=False)
+    library = load_library(spin_count=FIXED, exact=False)
     take_errors()
     params = library.llama_model_default_params()
     params.vocab_only = True

@@ -15,6 +15,8 @@ from typing import Any
 
 SHORT = 1_000
 """Turns of libgomp's short spin under OMP_WAIT_POLICY=active."""
+FIXED = 3_000
+"""Turns for programs that do not look at their company: hardly slower alone, and good beside others."""
 LONG = 300_000
 """Turns: some milliseconds, libgomp's own default. Longer than any part of a step that one thread computes alone, and
 short enough that idle threads soon sleep."""
