@@ -45,7 +45,7 @@ class GrammarMatcher:
         self._inner.unsafe_compute_mask_ptr(self._bits.ctypes.data, self._bits.size)
         self._check()
         mask = np.unpackbits(self._bits, count=self._tokens.size, bitorder="little").view(np.bool_)
-        mask[self._tokens.ends] = self.may_end
+        mask[self._tokens.end_ids] = self.may_end
         return mask
 
     def consume(self, token: int) -> None:

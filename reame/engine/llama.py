@@ -145,7 +145,7 @@ class LlamaEngine:
             self._library.llama_sampler_accept(sampler, token)
 
     def mask(self, row: int, allowed: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
-        self._logits(row)[~allowed] = -np.inf
+        forbid(self._logits(row), allowed)
 
     def logprobs(self, row: int, token: int, top: int) -> tuple[float, tuple[tuple[int, float], ...]]:
         logits = self._logits(row)
@@ -233,6 +233,17 @@ class LlamaEngine:
                 f"no context of {options.num_cells} cells for {path.name}: {why}; lower engine.cells or engine.context"
             )
         return context
+
+
+def forbid(logits: np.ndarray[Any, np.dtype[np.float32]], allowed: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
+    """-inf for what is not allowed. By index, of the fewer: half the time of a boolean mask with a large vocabulary."""
+    if 2 * np.count_nonzero(allowed) > len(allowed):
+        logits[np.flatnonzero(~allowed)] = -np.inf
+        return
+    places = np.flatnonzero(allowed)
+    kept = logits[places]
+    logits.fill(-np.inf)
+    logits[places] = kept
 
 
 class _Batch:
