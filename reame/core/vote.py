@@ -27,14 +27,15 @@ MOST_CANDIDATES = 64
 class Conclave:
     """`margin` None: all candidates at once. Else one answers first, and the others fork from its most uncertain token
     only if the two likeliest ones there had probabilities less than `margin` apart. `early`: stop those who cannot
-    change the outcome any more; it changes no answer. `place`: which answer in the order of election is meant, where a
-    request names an old one."""
+    change the outcome any more; it changes no answer. `place`: which answer in the order of election, of the `shown`
+    ones, is meant, where a request names an old one."""
 
     size: int
     vote: VoteKind = "auto"
     margin: float | None = None
     early: bool = True
     place: int = 0
+    shown: int = 1
 
 
 @frozen

@@ -91,7 +91,7 @@ class Deliberation(Replies):
         for index in range(self.num_choices):
             number, place = divmod(index, self._n)
             first = evolve(self._requests[number * self._n], logprobs=self._num_shown)
-            named.append((index, evolve(first, conclave=evolve(self._call.conclave, place=place))))
+            named.append((index, evolve(first, conclave=evolve(self._call.conclave, place=place, shown=self._n))))
         return named
 
     def openings(self, index: int) -> list[tuple[int, Request]]:

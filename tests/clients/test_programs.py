@@ -21,6 +21,7 @@ PATIENCE_S = 240
 MODEL, VECTORS = "small", "small-vectors"
 PYTHON = {
     "anthropic_client": "python",
+    "instructor_client": "llamaindex",
     "langchain_client": "python",
     "litellm_client": "python",
     "llamaindex_client": "llamaindex",

@@ -88,6 +88,10 @@ async def test_old_ones_are_told_again(tmp_path: Path) -> None:
         assert up.num_rows == 0
         assert again.texts == first.texts
         assert [finish.stored for finish in again.finishes] == [True] * 3
+        assert [finish.usage.completion_tokens for finish in again.finishes] == [
+            finish.usage.completion_tokens for finish in first.finishes
+        ]
         more = await up.answer(call_of(n=5, conclave=HEARD))
     assert more.texts == ORDER[:5]
-    assert [finish.stored for finish in more.finishes] == [True] * 3 + [False] * 2
+    spent = sum(finish.usage.completion_tokens for finish in more.finishes)
+    assert spent == sum(finish.usage.completion_tokens for finish in first.finishes), "all candidates, each once"
