@@ -1,5 +1,6 @@
 """`reame batch` is killed at random moments (SIGKILL), and its disk is full now and then: the results equal those of an
-undisturbed run. Then very many lines, for which it takes no more memory than for a few."""
+undisturbed run. So they do on a disk that is really full, again and again, where one may be mounted (root). Then very
+many lines, for which it takes no more memory than for a few."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import resource
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,7 @@ from _drill import WORDS, arguments, scratch, serving, verdict
 from daemon_process import REAME, status_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 INSTRUCTION = " ".join(f"Things of {word} belong to group {number}." for number, word in enumerate(WORDS * 3))
@@ -115,6 +117,36 @@ def disturb(command: Command, chance: random.Random, expected: dict[str, Any], n
     return faults
 
 
+@contextmanager
+def small_disk(folder: Path, size: int) -> Iterator[Path]:
+    """A disk of `size` bytes, in memory."""
+    place = folder / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", place], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+def full_disk(command: Command, folder: Path, expected: dict[str, Any]) -> list[str]:
+    """The command, on a disk that holds a third of the results, and a third more after each time that it gave up."""
+    if os.geteuid():
+        print("no full disk: only root may mount one")
+        return []
+    third = command.output.stat().st_size // 3
+    with small_disk(folder, third) as place:
+        there = Command(command.words[command.words.index("--url") + 1], folder / "in.jsonl", place / "out.jsonl")
+        statuses = [there.run()]
+        while statuses[-1] == 1 and len(statuses) < 20:
+            size = third * (len(statuses) + 1)
+            subprocess.run(["mount", "-o", f"remount,size={size}", place], check=True)
+            statuses.append(there.run())
+        is_same = answers(there.output) == expected
+    print(f"a full disk: exit statuses {statuses}, the same: {is_same}")
+    return [] if is_same and statuses[-1] == 3 and len(statuses) > 2 else ["a full disk changed the results"]
+
+
 def many_lines(command: Command, source: Path, count: int) -> list[str]:
     with source.open("w", encoding="utf-8") as file:
         for number in range(count):
@@ -139,6 +171,7 @@ def main() -> int:
         print(f"undisturbed: {len(expected)} lines in {time.monotonic() - started:.0f} s, status {status}")
         faults = [] if status == 3 else [f"the undisturbed run gave {status}"]
         faults += disturb(Command(daemon.url, source, folder / "out.jsonl"), chance, expected, wanted.kills)
+        faults += full_disk(first, folder, expected)
         faults += many_lines(Command(daemon.url, folder / "many", folder / "many.out"), folder / "many", wanted.lines)
     return verdict(faults)
 
