@@ -37,8 +37,10 @@ VOCABULARY = 8
 class StrictEngine(FakeEngine):
     """The fake, with a failed decode that leaves garbage behind, and samplers that may be freed once only."""
 
-    def __init__(self, *, num_cells: int, num_seqs: int, max_rows: int) -> None:
-        super().__init__(num_cells=num_cells, num_seqs=num_seqs, max_rows=max_rows, vocab_size=VOCABULARY)
+    def __init__(self, *, num_cells: int, num_seqs: int, max_rows: int, whole_state: bool) -> None:
+        super().__init__(
+            num_cells=num_cells, num_seqs=num_seqs, max_rows=max_rows, vocab_size=VOCABULARY, whole_state=whole_state
+        )
         self.samplers: list[object] = []
 
     def decode(self, rows: Seq[Row]) -> None:
@@ -149,19 +151,24 @@ class World:
         self.random = Random(seed)
         draw = self.random.randint
         most_cells = self.random.choice([36, 80])
-        self.engine = StrictEngine(num_cells=draw(24, most_cells), num_seqs=draw(1, 8), max_rows=draw(6, 24))
+        self.whole_state = seed % 4 == 3
+        self.engine = StrictEngine(
+            num_cells=draw(24, most_cells), num_seqs=draw(1, 8), max_rows=draw(6, 24), whole_state=self.whole_state
+        )
         self.limits = Limits(
             max_running=draw(1, min(5, self.engine.num_seqs)), max_rows=self.engine.max_rows, max_sampled=draw(5, 24),
             reserve=draw(1, 8), min_wait=draw(1, 6), min_chunk=draw(1, 4), min_garbage=draw(1, 40),
             rent_rows=draw(0, 60), longest_move=draw(1, 20),
             step_seconds=self.random.choice([0.01, 0.05, 1.0]), prefill_seconds=self.random.choice([0.01, 0.1, 1.0]),
         )  # fmt: skip
+        if self.whole_state:
+            self.limits = evolve(self.limits, stride=Random(seed).randint(3, 30), trail=Random(seed).randint(1, 9))
         self.block_tokens = self.random.choice([0, 1, 2, 3, 5, 8])
         self.disk_speed = self.random.choice([0.1, 0.7, 1.0])
         self.loads: list[Load] = []
         self.disk: dict[tuple[str, tuple[int, ...]], bytes] = {}
         self.scheduler = Scheduler(
-            Slots(self.engine.num_cells, self.engine.num_seqs), self.limits,
+            Slots(self.engine.num_cells, self.engine.num_seqs, whole_state=self.whole_state), self.limits,
             piece=self.engine.vocabulary.piece, eog_tokens=self.engine.info.eog_tokens, block_tokens=self.block_tokens,
         )  # fmt: skip
         self.slots = self.scheduler.admission.slots
@@ -217,6 +224,9 @@ class World:
 
     def num_on_disk(self, request: Request) -> int:
         size, stop = self.block_tokens, 0
+        if self.whole_state:
+            stops = range(0, len(request.prompt), size or 1)
+            return max(n for n in stops if not n or (request.namespace, request.prompt[:n]) in self.disk)
         while size and (request.namespace, request.prompt[: stop + size]) in self.disk and len(request.prompt) > stop:
             stop += size
         return stop if self.random.random() < 0.9 else self.random.randint(0, 40)
@@ -224,6 +234,8 @@ class World:
     def read(self, load: Load) -> tuple[Block, ...]:
         """The blocks asked for; sometimes the end, or all of it, is gone meanwhile, or a block is damaged."""
         sequence, size, found = load.sequence, self.block_tokens, []
+        if self.whole_state:
+            return self.read_state(load)
         for start in range(load.start, load.stop, size):
             payload = self.disk.get((sequence.request.namespace, tuple(sequence.tokens[: start + size])))
             if payload is None or self.random.random() < 0.05:
@@ -232,6 +244,17 @@ class World:
                 payload = b"damaged"
             found.append(Block(b"", b"", start // size, tuple(sequence.tokens[start : start + size]), payload))
         return tuple(found)
+
+    def read_state(self, load: Load) -> tuple[Block, ...]:
+        """The longest that can be had."""
+        assert load.start == 0
+        sequence = load.sequence
+        for stop in range(load.stop, 0, -self.block_tokens):
+            tokens = tuple(sequence.tokens[:stop])
+            payload = self.disk.get((sequence.request.namespace, tokens))
+            if payload is not None and self.random.random() < 0.95:
+                return (Block(b"", b"", 0, tokens, payload if self.random.random() < 0.97 else b"damaged"),)
+        return ()
 
     def store(self, result: StepResult) -> None:
         """Most of what was saved reaches the disk."""
@@ -365,6 +388,9 @@ class World:
         seen["takeovers"] += sum(op.length > 0 for op in batch.operations if isinstance(op, Trim))
         seen["compactions"] += sum(isinstance(op, Compact) and bool(op.pieces) for op in batch.operations)
         seen["restores"] += result.num_restored
+        if self.whole_state:
+            seen["states kept"] += sum(isinstance(op, Copy) for op in batch.operations)
+            seen["states restored"] += result.num_restored
         seen["failed restores"] += result.num_restored < len(batch.restores)
         seen["failures"] += result.error is not None
         for part, output in zip(batch.slices, result.outputs, strict=False):

@@ -128,7 +128,7 @@ class WatchedWorld(World):
 def test_the_worlds_contain_what_they_are_for() -> None:
     """All that can happen to a sequence does happen, often, in the first worlds; and few cancels, which hide faults."""
     seen: Counter[str] = Counter()
-    for seed in range(500):
+    for seed in range(660):
         world = WatchedWorld(seed)
         world.run()
         seen += world.seen
@@ -142,6 +142,8 @@ def test_the_worlds_contain_what_they_are_for() -> None:
         "drafts partly accepted", "drafts not accepted", "stops in drafts", "ends in drafts", "forced beyond drafts",
         "ends of constraints", "single flights", "rows beside people",
         "worlds with preemption", "cached", "deadlines", "cancels", "saves", "restores", "rated chunks",
+        "states kept",
     )  # fmt: skip
     assert min(seen[kind] for kind in kinds) >= 20, seen
+    assert seen["states restored"] >= 5, seen
     assert seen["cancels"] < seen["sequences"] / 20, seen

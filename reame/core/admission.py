@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from reame.core.batch import Compact, Copy, Forget, Load, Operation, Trim
+from reame.core.checkpoints import Checkpoints
 from reame.core.compaction import LONGEST_MOVE
 from reame.core.idle_lane import IdleLane
 from reame.core.queue import FairQueue
@@ -33,7 +34,8 @@ class Limits:
     on, in pieces of `longest_move` tokens. A resident that the disk has leaves its cells when `rent_rows` rows were
     computed since it was last used. A step should take at most `step_seconds` when somebody decodes,
     `prefill_seconds` when nobody does (that bounds how long a newcomer or a cancel waits). Background work may make a
-    step with people in it longer by the share `slowdown`.
+    step with people in it longer by the share `slowdown`. A state that cannot be cut is kept every `stride` tokens of a
+    long prompt and every `trail` tokens of an answer (`core.checkpoints`).
     """
 
     max_running: int
@@ -48,6 +50,8 @@ class Limits:
     step_seconds: float = 0.2
     prefill_seconds: float = 0.5
     slowdown: float = 0.05
+    stride: int = 512
+    trail: int = 64
 
 
 class Admission:
@@ -59,6 +63,7 @@ class Admission:
         self._capture = capture
         self.limits = limits
         self.lane = IdleLane(limits, cost)
+        self.checkpoints = Checkpoints(slots, limits, grid=capture.block_tokens or 1)
         self.queue = FairQueue()
         self.running: list[Sequence] = []
         self.num_preempted = 0
@@ -109,11 +114,11 @@ class Admission:
         if self._longest_in_flight(sequence) >= max(length, on_disk) + self.limits.min_wait:
             return True
         if on_disk:
-            length -= length % self._capture.block_tokens
+            length = 0 if self.slots.whole_state else length - length % self._capture.block_tokens
         if not self._enter(sequence, source if length else None, length):
             return False
         if on_disk:
-            sequence.loading = True
+            sequence.loading, sequence.halt = True, on_disk if self.slots.whole_state else None
             self._loads.append(Load(sequence, length, on_disk))
         if not sequence.preempted:
             sequence.num_cached, sequence.admitted = length, now
@@ -125,6 +130,22 @@ class Admission:
         for sequence in list(self.running):
             while sequence.slot and sequence.cells_wanted > sequence.num_reserved and not self._extend(sequence):
                 self._preempt((self._behind() or self.running)[-1])
+
+    def keep_states(self) -> None:
+        """Make a resident of each state that is to be kept, for whoever begins with the same tokens; if there is a
+        place for it."""
+        for sequence in self.checkpoints.due(self.running):
+            assert sequence.slot is not None
+            slot, sequence.num_kept = sequence.slot, sequence.num_computed
+            if known := self.checkpoints.known(slot):
+                self.slots.touch(known)
+                continue
+            for old in self.checkpoints.superseded(sequence):
+                self._trim(old, 0)
+            place = self.slots.empty() or (self._evict() if self.slots.residents() else None)
+            if place:
+                self.slots.keep(slot, place, yields=sequence.request.background and sequence.request.max_tokens > 0)
+                self._operations.append(Copy(slot.id, place.id, len(slot.tokens)))
 
     def leave(self, sequence: Sequence, *, keep: bool = True) -> None:
         """`sequence` is over, wherever it was. Its cells stay as a resident, unless they hold garbage (`keep` False) or
@@ -181,7 +202,9 @@ class Admission:
         self._operations.append(Compact(tuple(slots.compact(self.limits.longest_move))))
 
     def _overdue(self) -> list[Slot]:
-        """Residents that the disk has and nobody used for long."""
+        """Residents that the disk has and nobody used for long. A state costs nobody anything until it is used."""
+        if self.slots.whole_state:
+            return []
         due = self.slots.num_rows - self.limits.rent_rows
         residents = (s for s in self.slots.slots if not s.running and s.tokens and s.rows_at_use < due)
         return [slot for slot in residents if self._capture.is_saved(slot)]
@@ -192,6 +215,7 @@ class Admission:
         request = sequence.request
         self.slots.retire(sequence.slot, yields=request.background and request.max_tokens > 0)
         sequence.slot, sequence.draft, sequence.loading, sequence.restoring = None, None, False, ()
+        sequence.halt = None
 
     def _pass_over(self, sequence: Sequence, source: Slot, now: float) -> None:
         """All of the prompt that is to be computed is: a slot of its own could only push out a resident."""
@@ -251,7 +275,7 @@ class Admission:
         best, most = None, 0
         for slot in self.slots.slots:
             if slot.namespace == sequence.request.namespace:
-                length = min(slot.common_prefix(sequence.tokens), sequence.num_reusable)
+                length = self.slots.reusable(slot, sequence.tokens, sequence.num_reusable)
                 if length > most:
                     best, most = slot, length
         return best, most
@@ -270,7 +294,7 @@ class Admission:
         for background work."""
         return max(
             (
-                min(common_prefix(other.tokens, sequence.tokens), sequence.num_reusable)
+                self._coming(other, sequence)
                 for other in self.running
                 if not other.decodes
                 and other.request.namespace == sequence.request.namespace
@@ -279,13 +303,19 @@ class Admission:
             default=0,
         )
 
+    def _coming(self, other: Sequence, sequence: Sequence) -> int:
+        """The prefix of `sequence` that `other` will have computed, and leave for it, once it has caught up."""
+        if self.slots.whole_state:
+            return self.checkpoints.promised(other, sequence)
+        return min(common_prefix(other.tokens, sequence.tokens), sequence.num_reusable)
+
     def _enter(self, sequence: Sequence, source: Slot | None, length: int) -> bool:
         reserved = min(sequence.max_cells, len(sequence.tokens) + self.limits.reserve)
         pinned_anew = self.slots.num_unpinned(source, length) if source else 0
         if reserved - length + pinned_anew > self._num_unpromised:
             return False
         sequence.slot = self._slot_with_prefix(sequence, source, length)
-        sequence.num_reserved = reserved
+        sequence.num_reserved, sequence.num_kept = reserved, length
         self._num_admitted += 1
         sequence.order = self._num_admitted
         self.queue.take(sequence)
@@ -295,11 +325,11 @@ class Admission:
 
     def _slot_with_prefix(self, sequence: Sequence, source: Slot | None, length: int) -> Slot:
         """A running slot that holds the first `length` tokens: the source itself where nothing else of it is worth
-        keeping, else another one that shares its cells."""
+        keeping (a state is gone once a sequence goes on from it), else another one that shares its cells."""
         namespace = sequence.request.namespace
         if source is not None and not source.running:
             others = [s for s in self.slots.slots if not s.running and s is not source]
-            if length == len(source.tokens) or not others:
+            if (length == len(source.tokens) and not self.slots.whole_state) or not others:
                 self._trim(source, length)
                 self.slots.lend(source, namespace)
                 return source

@@ -45,7 +45,8 @@ class Compact:
 class Save:
     """Read the cells of `seq` from position `start` on, in blocks of `block_tokens`, for the disk.
 
-    `tokens` are all from position 0 to the end of the last block: a block's name depends on what precedes it.
+    `tokens` are all from position 0 to the end of the last block: a block's name depends on what precedes it. A state
+    that cannot be cut is read as one block of all of them.
     """
 
     seq: int

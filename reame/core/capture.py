@@ -2,6 +2,9 @@
 
 Idle: as many as take a few milliseconds, so that a newcomer waits no longer than that. Busy: at most `SHARE` of the
 steps' time, and never while somebody waits for a first token. Before an eviction: what is left of that resident.
+
+A state that cannot be cut is one block of all its tokens; it has a name only at the end of a whole one. It is not
+written when it takes more than `MOST_STATE_BYTES` for each token that the disk has not yet.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reame.core.batch import Save
+from reame.core.checkpoints import is_trail
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +27,8 @@ MOST_CREDIT = 0.05
 """Seconds that a busy server may save up for a capture."""
 FIRST_GUESS = 0.002
 """Seconds to read a block, before the first was read."""
+MOST_STATE_BYTES = 256 << 10
+"""Large attention models take 100 to 300 KB a token."""
 
 
 class Capture:
@@ -33,6 +39,7 @@ class Capture:
         self.block_tokens = block_tokens
         self._credit = 0.0
         self._seconds_per_block = FIRST_GUESS
+        self._state_bytes = 0
 
     def earn(self, seconds: float) -> None:
         """A step took this long."""
@@ -42,6 +49,7 @@ class Capture:
         for each in saved:
             self._credit -= each.seconds
             if each.payloads:
+                self._state_bytes = len(each.payloads[-1])
                 self._seconds_per_block += 0.25 * (each.seconds / len(each.payloads) - self._seconds_per_block)
 
     def take(self, running: Iterable[Sequence]) -> list[Save]:
@@ -53,9 +61,11 @@ class Capture:
         room = int(seconds / self._seconds_per_block) if running else max(1, int(seconds / self._seconds_per_block))
         saves = []
         for slot in self._slots.residents() if room > 0 and self.block_tokens else ():
+            if self._slots.whole_state and any(is_trail(slot, sequence) for sequence in running):
+                continue
             if save := self.of(slot, room):
                 saves.append(save)
-                room -= (len(save.tokens) - save.start) // self.block_tokens
+                room -= (len(save.tokens) - save.start) // save.block_tokens
                 if room <= 0:
                     break
         return saves
@@ -71,6 +81,8 @@ class Capture:
         size = self.block_tokens
         if not size:
             return None
+        if self._slots.whole_state:
+            return self._whole(slot)
         start, stop = slot.num_saved // size * size, len(slot.tokens) // size * size
         if room is not None:
             stop = min(stop, start + room * size)
@@ -78,3 +90,14 @@ class Capture:
             return None
         slot.num_saved = stop
         return Save(slot.id, slot.namespace, tuple(slot.tokens[:stop]), start, size)
+
+    def _whole(self, slot: Slot) -> Save | None:
+        length = len(slot.tokens)
+        gained = length - slot.num_saved
+        if length % self.block_tokens or gained <= 0 or self._state_bytes > MOST_STATE_BYTES * gained:
+            return None
+        tokens = tuple(slot.tokens)
+        for other in self._slots.slots:
+            if other.namespace == slot.namespace and other.tokens[:length] == slot.tokens:
+                other.num_saved = max(other.num_saved, length)
+        return Save(slot.id, slot.namespace, tokens, 0, length)

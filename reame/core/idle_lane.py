@@ -37,7 +37,7 @@ class IdleLane:
     def share(self, behind: Seq[Sequence], num_rows: int) -> list[tuple[Sequence, int]]:
         """The rows of background sequences, which come oldest first, in a step of `num_rows` others: those that decode
         before those that catch up. One whose prompt is rated gets a single row, for which there are always logits."""
-        wanted = {s.order: 1 if s.request.prompt_logprobs else s.num_wanted for s in behind}
+        wanted = {s.order: 1 if s.request.prompt_logprobs else s.num_next for s in behind}
         spare = self._rows(num_rows, min(sum(wanted.values()), self._limits.max_rows - num_rows))
         granted = []
         for sequence in sorted(behind, key=lambda s: not s.decodes):

@@ -70,7 +70,7 @@ class RowPlanner:
         it. In a step too small for all of these the forced ones wait."""
         spare, granted = room - len(decoding), []
         for sequence in decoding:
-            more = max(0, min(sequence.num_missing - 1, spare))
+            more = max(0, min(sequence.num_next - 1, spare))
             spare -= more
             granted.append((sequence, 1 + more))
         return granted
@@ -142,10 +142,10 @@ def _share(sequences: list[Sequence], room: int) -> list[tuple[Sequence, int]]:
     least a quarter, so that it never starves. `sequences` is oldest first."""
     if not sequences:
         return []
-    granted = {sequences[0].order: min(sequences[0].num_wanted, max(1, room // 4))}
+    granted = {sequences[0].order: min(sequences[0].num_next, max(1, room // 4))}
     room -= granted[sequences[0].order]
     for sequence in sorted(sequences, key=lambda s: s.num_wanted):
-        more = min(sequence.num_wanted - granted.get(sequence.order, 0), room)
+        more = min(sequence.num_next - granted.get(sequence.order, 0), room)
         granted[sequence.order] = granted.get(sequence.order, 0) + more
         room -= more
     return [(sequence, granted[sequence.order]) for sequence in sequences]

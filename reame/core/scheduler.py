@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from reame.core.admission import Admission, Limits
 from reame.core.batch import Batch, Load, Output, Slice, StepResult
 from reame.core.capture import Capture
+from reame.core.checkpoints import in_equal_parts, in_turn
 from reame.core.cost import StepCost
 from reame.core.draft_account import account_drafts
 from reame.core.events import Delta, Event, Finish, FinishReason, TokenLogprob, certain
@@ -51,8 +52,8 @@ class Scheduler:
         self.drafts: dict[str, DraftCount] = {}
         self._capture = Capture(slots, block_tokens)
         self.admission = Admission(slots, limits, self._capture, self.cost)
-        self._piece = piece
         self._rows = RowPlanner(limits, self.cost, self.admission.lane)
+        self._piece = piece
         self._eog_tokens = eog_tokens
         self._events: list[tuple[Sequence, Event]] = []
 
@@ -95,8 +96,9 @@ class Scheduler:
     def num_live(self, tokens: Iterable[int], namespace: str) -> int:
         """How many of `tokens`, from the front, live cells have at this moment."""
         wanted = list(tokens)
-        slots = self.admission.slots.slots
-        return max((slot.common_prefix(wanted) for slot in slots if slot.namespace == namespace), default=0)
+        slots = self.admission.slots
+        mine = (slot for slot in slots.slots if slot.namespace == namespace)
+        return max((slots.reusable(slot, wanted, len(wanted)) for slot in mine), default=0)
 
     def take_loads(self) -> list[Load]:
         """What the last plan wants to have from the disk."""
@@ -131,8 +133,10 @@ class Scheduler:
         """The next step, or None when there is nothing to do."""
         self._expire(now)
         self.admission.grow()
+        self.admission.keep_states()
         self.admission.admit(now)
         self._finish_warmed(now)
+        self.admission.checkpoints.mark(self.running, self.admission.queue)
         restores, slices = self._rows.restores(self.running), self._rows.slices(self.running)
         num_written = sum(len(r.block.tokens) for r in restores) + sum(len(part.tokens) for part in slices)
         self.admission.compact(num_written)
@@ -157,10 +161,11 @@ class Scheduler:
         if batch.slices:
             account_drafts(batch, result, self.cost, self.drafts)
             self.cost.observe(batch.num_rows, result.seconds)
-        cell = slots.write(batch.num_rows)
-        for part, output in zip(batch.slices, result.outputs, strict=True):
-            self._advance(part, output, cell, now)
-            cell += len(part.tokens)
+        first = slots.write(batch.num_rows)
+        lengths = [len(part.tokens) for part in batch.slices]
+        places = in_equal_parts(lengths) if slots.whole_state else in_turn(lengths)
+        for part, output, own in zip(batch.slices, result.outputs, places, strict=True):
+            self._advance(part, output, [first + place for place in own], now)
 
     def _take_restored(self, batch: Batch, result: StepResult) -> bool:
         """Blocks that went in are cells like any other. After one that did not, nothing else was done: False."""
@@ -201,12 +206,12 @@ class Scheduler:
                 self._tell_rated(sequence, (TokenLogprob(token, self._piece(token), nan),))
             self._finish(sequence, "stop" if sequence.request.background else "length", now)
 
-    def _advance(self, part: Slice, output: Output, first_cell: int, now: float) -> None:
+    def _advance(self, part: Slice, output: Output, cells: list[int], now: float) -> None:
         sequence = part.sequence
         assert sequence.slot is not None
         num_kept = len(part.tokens) - part.num_drafted + output.num_accepted
-        self.admission.slots.append(sequence.slot, list(part.tokens[:num_kept]), first_cell)
-        sequence.draft = output.draft
+        self.admission.slots.extend(sequence.slot, list(part.tokens[:num_kept]), cells[:num_kept])
+        sequence.draft = None if self.admission.slots.whole_state else output.draft
         sequence.num_forced = max(0, len(output.tokens) - output.num_accepted - 1)
         if not sequence.request.max_tokens:
             self._events.append((sequence, Delta(num_computed=sequence.num_computed)))

@@ -38,6 +38,10 @@ class Sequence:
     """Tokens from the front that lay on the disk when it came."""
     loading: bool = False
     """It has a slot, and its blocks are being read; no row is computed before they are here."""
+    halt: int | None = None
+    """Its next rows go no further: there its state is to be kept (`core.checkpoints`)."""
+    num_kept: int = 0
+    """Tokens from the front at which its state was kept last, or that it began with."""
     restoring: tuple[Block, ...] = ()
     """Blocks still to be put into its cells, before any row."""
     num_restored: int = 0
@@ -88,6 +92,11 @@ class Sequence:
     def num_wanted(self) -> int:
         """Rows it still wants of this prompt: all that is missing, but for a last token that nothing is drawn after."""
         return self.num_missing if self.request.max_tokens else self.num_missing - 1
+
+    @property
+    def num_next(self) -> int:
+        """Rows that the next step may have of it."""
+        return self.num_wanted if self.halt is None else min(self.num_wanted, self.halt - self.num_computed)
 
     @property
     def cells_wanted(self) -> int:

@@ -63,10 +63,14 @@ class Slots:
 
     Invariants: refs[c] = number of slots holding c; pins[c] = number of running slots holding c; cells from
     `num_written` on hold nothing. `num_rows` were written since the start.
+
+    `whole_state`: beside its cells, if it has any, a sequence has a state that cannot be taken back. Then a slot is of
+    use to whoever begins with all of its tokens, and to nobody else; a token is counted as a cell all the same.
     """
 
-    def __init__(self, num_cells: int, num_seqs: int) -> None:
+    def __init__(self, num_cells: int, num_seqs: int, *, whole_state: bool = False) -> None:
         self.num_cells = num_cells
+        self.whole_state = whole_state
         self.slots = [Slot(i) for i in range(num_seqs)]
         self.num_held = 0
         self.num_pinned = 0
@@ -89,6 +93,11 @@ class Slots:
     def num_fresh(self) -> int:
         """Cells that can be written before the next `compact`."""
         return self.num_cells - self.num_written
+
+    def reusable(self, slot: Slot, tokens: list[int], most: int) -> int:
+        """How many of `tokens`, from the front and at most `most`, a sequence can begin with that shares `slot`."""
+        length = min(slot.common_prefix(tokens), most)
+        return 0 if self.whole_state and length < len(slot.tokens) else length
 
     def residents(self) -> list[Slot]:
         """Finished sequences still held, least recently used first."""
@@ -130,6 +139,12 @@ class Slots:
         self._pin(dst.cells)
         self.touch(src)
 
+    def keep(self, src: Slot, dst: Slot, *, yields: bool = False) -> None:
+        """Make the empty `dst` a resident with all that the running `src` holds at this moment."""
+        self.lend(dst, src.namespace)
+        self.share(src, dst, len(src.tokens))
+        self.retire(dst, yields=yields)
+
     def write(self, num_rows: int) -> int:
         """A step wrote `num_rows` cells, garbage until somebody holds them. The first one's place."""
         assert num_rows <= self.num_fresh, "more cells written than were fresh: a reservation was broken"
@@ -140,7 +155,10 @@ class Slots:
 
     def append(self, slot: Slot, tokens: list[int], first_cell: int) -> None:
         """The running `slot` holds `tokens` too, in the written cells from `first_cell` on."""
-        cells = list(range(first_cell, first_cell + len(tokens)))
+        self.extend(slot, tokens, list(range(first_cell, first_cell + len(tokens))))
+
+    def extend(self, slot: Slot, tokens: list[int], cells: list[int]) -> None:
+        """The running `slot` holds `tokens` too, in these written cells."""
         for cell in cells:
             self._refs[cell] = 1
         self.num_held += len(cells)

@@ -42,6 +42,9 @@ class ModelInfo:
     size_bytes: int = 0
     sliding_window: int = 0
     """Tokens that its windowed layers see; 0: every layer sees all."""
+    whole_state: bool = False
+    """A sequence has a state that cannot be taken back: it is copied, saved and restored at its end only, and let go of
+    as a whole. Beside it there may be cells (a hybrid) or none (a recurrent model)."""
     fim: FimTokens | None = None
     """Its marks for filling in the middle, None when it has none."""
     description: str = ""
@@ -98,11 +101,12 @@ class Engine(Protocol):
     """Rows of one `decode` at most."""
 
     def copy(self, src: int, dst: int, length: int) -> None:
-        """Share the cells of `src` at positions 0..length-1 with `dst`, which must be empty."""
+        """Share the cells of `src` at positions 0..length-1 with `dst`, which must be empty. With `whole_state` these
+        are all that `src` holds."""
         ...
 
     def trim(self, seq: int, length: int) -> None:
-        """Let go of the cells of `seq` at positions >= `length`."""
+        """Let go of the cells of `seq` at positions >= `length`. With `whole_state`: of all it holds, or nothing."""
         ...
 
     def compact(self, pieces: Sequence[Segment]) -> None:
@@ -110,7 +114,8 @@ class Engine(Protocol):
         ...
 
     def save(self, seq: int, start: int, stop: int) -> bytes:
-        """The state of the cells of `seq` at positions start..stop-1, in a format of the engine's own."""
+        """The state of the cells of `seq` at positions start..stop-1, in a format of the engine's own. With
+        `whole_state` these are all that it holds."""
         ...
 
     def restore(self, seq: int, start: int, stop: int, data: bytes) -> None:
@@ -126,7 +131,8 @@ class Engine(Protocol):
         ...
 
     def decode(self, rows: Sequence[Row]) -> None:
-        """Compute `rows` in one batch. Rows of a sequence come in order and continue its cells.
+        """Compute `rows` in one batch. Rows of a sequence come in order and continue its cells. Their cells are written
+        in that order; with `whole_state` in that of `core.checkpoints.in_equal_parts`.
 
         Raises EngineError; the sequences of the batch then hold anything and must be trimmed to 0.
         """

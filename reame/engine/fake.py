@@ -4,17 +4,20 @@ A cell holds a hash of its token, its position, and of every cell its sequence s
 their places in the cache. So a wrong position, a missed trim, a copy of the wrong range, a cell written over another or
 out of order changes the text, and a test that compares with `reference_tokens` fails. It also refuses what llama.cpp
 could not do: more cells than there are, holes. Free cells are found as llama.cpp finds them (its `find_slot` and
-`seq_rm`): the search goes on from a head, which falls back when a cell before it is freed.
+`seq_rm`): the search goes on from a head, which falls back when a cell before it is freed. With `whole_state` it is a
+hybrid, and refuses whatever would cut the state of a sequence.
 """
 
 from __future__ import annotations
 
 import json
+from itertools import chain, groupby
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
+from reame.core.checkpoints import in_equal_parts, in_turn
 from reame.engine.base import ModelInfo, Row
 from reame.errors import EngineError
 
@@ -69,11 +72,14 @@ class Cell:
 class FakeEngine:
     """See the module. The garbage sequence is -1."""
 
-    def __init__(self, *, num_cells: int = 64, num_seqs: int = 8, max_rows: int = 16, vocab_size: int = 8) -> None:
+    def __init__(
+        self, *, num_cells: int = 64, num_seqs: int = 8, max_rows: int = 16, vocab_size: int = 8,
+        whole_state: bool = False,
+    ) -> None:  # fmt: skip
         self.vocabulary = FakeVocabulary(vocab_size)
         self.info = ModelInfo(
             name="fake", vocab_size=vocab_size, context_trained=num_cells, eog_tokens=frozenset({0}), bos_token=None,
-            adds_bos=False,
+            adds_bos=False, whole_state=whole_state,
         )  # fmt: skip
         self.num_cells, self.num_seqs, self.max_rows = num_cells, num_seqs, max_rows
         self.num_rows_computed = 0
@@ -89,9 +95,12 @@ class FakeEngine:
     def copy(self, src: int, dst: int, length: int) -> None:
         if self.length(dst):
             raise EngineError(f"copy into sequence {dst}, which is not empty")
+        self._check_whole(src, length)
         self._tag(src, dst, 0, length)
 
     def trim(self, seq: int, length: int) -> None:
+        if length:
+            self._check_whole(seq, min(length, self.length(seq)))
         self._tag(seq, _GARBAGE, length, self.num_cells)
         self._untag(seq, length, self.num_cells)
 
@@ -99,13 +108,17 @@ class FakeEngine:
         self._untag(_GARBAGE, 0, self.num_cells)
         for piece in pieces:
             first = piece.seqs[0]
-            data = self.save(first, piece.start, piece.stop)
+            data = self._read(first, piece.start, piece.stop)
             for seq in piece.seqs:
                 self._untag(seq, piece.start, piece.stop)
             self._write(data, set(piece.seqs))
             self.num_cells_moved += piece.stop - piece.start
 
     def save(self, seq: int, start: int, stop: int) -> bytes:
+        self._check_whole(seq, stop - start)
+        return self._read(seq, start, stop)
+
+    def _read(self, seq: int, start: int, stop: int) -> bytes:
         return json.dumps([(c.position, c.value) for c in self._held(seq) if start <= c.position < stop]).encode()
 
     def restore(self, seq: int, start: int, stop: int, data: bytes) -> None:
@@ -134,7 +147,8 @@ class FakeEngine:
             raise EngineError("no free cell")
         self._logits, self._masks = {}, {}
         self._look_again(len(rows))
-        for index, row in enumerate(rows):
+        for index in self._order(rows):
+            row = rows[index]
             if not 0 <= row.token < self.info.vocab_size:
                 raise EngineError(f"token {row.token} is not in the vocabulary")
             if row.position != self.length(row.seq):
@@ -145,6 +159,19 @@ class FakeEngine:
             if row.sampled:
                 self._logits[index] = hash((value, seen))
         self.num_rows_computed += len(rows)
+
+    def _order(self, rows: Sequence[Row]) -> list[int]:
+        """The rows in the order in which they take cells."""
+        lengths = [len(list(group)) for _, group in groupby(row.seq for row in rows)]
+        places = in_equal_parts(lengths) if self.info.whole_state else in_turn(lengths)
+        order = [0] * len(rows)
+        for index, place in enumerate(chain.from_iterable(places)):
+            order[place] = index
+        return order
+
+    def _check_whole(self, seq: int, length: int) -> None:
+        if self.info.whole_state and length != self.length(seq):
+            raise EngineError(f"{length} of the {self.length(seq)} positions that the state of sequence {seq} is of")
 
     def _write(self, data: bytes, seqs: set[int]) -> None:
         saved = json.loads(data)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 BYTES_OF_32 = {"f16": 64, "q8_0": 34, "q5_1": 24, "q5_0": 22, "q4_1": 20, "q4_0": 18}
 """Bytes that 32 numbers take in the KV cache, by its type."""
+STATE_BYTES = 4
+"""Of a number in a state, whatever the type of the cells."""
+EXTRA_SEQS = 2
+"""Sequences beside the scheduler's that llama.cpp is given (`engine.llama_cells`)."""
 PROCESS = 64 << 20
 """Python, the libraries and the HTTP side."""
 WORD = 130
@@ -32,8 +36,9 @@ REPACKED = {
 
 @frozen(kw_only=True)
 class Footprint:
-    """Bytes. `pages` of the file the kernel can drop and read again; `weights`, `cells` (the KV cache) and `work` (what
-    a step needs) are memory. `idle`: of `pages`, those that were read to make a copy, and are not looked at again.
+    """Bytes. `pages` of the file the kernel can drop and read again; `weights`, `cells` (the KV cache), `states` (of
+    all sequences, in recurrent and hybrid models) and `work` (what a step needs) are memory. `idle`: of `pages`, those
+    that were read to make a copy, and are not looked at again.
     """
 
     pages: int
@@ -41,11 +46,12 @@ class Footprint:
     weights: int
     cells: int
     work: int
+    states: int = 0
 
     @property
     def held(self) -> int:
         """What cannot be dropped: above the memory that there is, the kernel kills."""
-        return self.weights + self.cells + self.work
+        return self.weights + self.cells + self.states + self.work
 
     @property
     def total(self) -> int:
@@ -82,5 +88,6 @@ def footprint(shape: ModelShape, options: LlamaOptions, *, features: Collection[
         idle=min(copied, pages),
         weights=held,
         cells=options.num_cells * cell_bytes(shape, options.kv_type),
+        states=(options.num_seqs + EXTRA_SEQS) * STATE_BYTES * shape.state_values,
         work=PROCESS + WORD * shape.vocab_size + rows + 2 * logits,
     )

@@ -39,8 +39,9 @@ _LOOKED_UP = ("token_embd.weight", "per_layer_token_embd.weight", "position_embd
 
 @frozen(kw_only=True)
 class ModelShape:
-    """`kv_values`: numbers that one token leaves in the KV cache, keys and values of all layers. `matrices`: bytes of
-    the weights that rows are multiplied with, by kind; only kinds that llama.cpp may repack.
+    """`kv_values`: numbers that one token leaves in the KV cache, keys and values of all layers. `state_values`:
+    numbers (f32) of the state that a sequence of a recurrent or hybrid model has. `matrices`: bytes of the weights that
+    rows are multiplied with, by kind; only kinds that llama.cpp may repack.
     """
 
     architecture: str
@@ -49,6 +50,7 @@ class ModelShape:
     embedding: int
     feed_forward: int
     vocab_size: int
+    state_values: int = 0
     matrices: Mapping[str, int] = Factory(dict)
 
 
@@ -95,9 +97,13 @@ def _shape(head: dict[str, Any], weight_bytes: int, matrices: dict[str, int]) ->
         value = head.get(f"{name}.{key}", otherwise)
         return [_whole(one) for one in (value if isinstance(value, list) else [value] * layers)]
 
-    heads = each("attention.head_count", None)
+    state = _state_values(head, name, embedding)
+    heads = each("attention.head_count", 0 if state else None)
     kv_heads = each("attention.head_count_kv", heads)
-    size = embedding // max(heads)
+    size = embedding // max(heads) if any(heads) or not state else 0
+    num_states = sum(not count for count in kv_heads) or layers - layers // _whole(
+        head.get(f"{name}.full_attention_interval", layers + 1)
+    )
     keys, values = (_whole(head.get(f"{name}.attention.{key}_length", size)) for key in ("key", "value"))
     return ModelShape(
         architecture=name,
@@ -106,8 +112,24 @@ def _shape(head: dict[str, Any], weight_bytes: int, matrices: dict[str, int]) ->
         embedding=embedding,
         feed_forward=max(each("feed_forward_length", 4 * embedding)),
         vocab_size=_whole(head.get("tokenizer.ggml.tokens", 0)),
+        state_values=state * num_states,
         matrices=matrices,
     )
+
+
+def _state_values(head: dict[str, Any], name: str, embedding: int) -> int:
+    """Of one layer with a state, 0 when the model has none. After llama.cpp's `llama_hparams::n_embd_r`, `n_embd_s`."""
+
+    def size(key: str, otherwise: int = 0) -> int:
+        return _whole(head.get(f"{name}.{key}", otherwise))
+
+    if head_size := size("wkv.head_size"):
+        return embedding * (size("token_shift_count", 2) + head_size)
+    if length := size("shortconv.l_cache"):
+        return embedding * (length - 1)
+    inner, state = size("ssm.inner_size"), size("ssm.state_size")
+    convolved = inner + 2 * size("ssm.group_count") * state
+    return max(size("ssm.conv_kernel") - 1, 0) * convolved + inner * state
 
 
 def _whole(value: Any) -> int:

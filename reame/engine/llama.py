@@ -14,10 +14,13 @@ import numpy as np
 from attrs import frozen
 
 from reame.engine.base import ModelInfo, Row
+from reame.engine.footprint import EXTRA_SEQS
+from reame.engine.llama_cells import LlamaCells
 from reame.engine.llama_failure import load_failure
 from reame.engine.llama_library import load_library, take_errors
 from reame.engine.llama_sampler import build_chain
 from reame.engine.llama_vocabulary import LlamaVocabulary
+from reame.engine.spin import FIXED
 from reame.errors import EngineError, ModelError
 
 if TYPE_CHECKING:
@@ -52,7 +55,7 @@ class LlamaOptions:
     mlock: bool = False
     extra_buffers: bool = True
     exact: bool = False
-    spin_count: int = 0
+    spin_count: int = FIXED
 
 
 class LlamaEngine:
@@ -69,54 +72,34 @@ class LlamaEngine:
         take_errors()
         self._model = self._load_model(path, options, on_progress)
         self._context = self._open_context(path, options)
-        self._memory = self._library.llama_get_memory(self._context)
         vocab = self._library.llama_model_get_vocab(self._model)
         self.vocabulary = LlamaVocabulary(self._library, vocab)
         self.info = _model_info(self._library, self._model, vocab, self.vocabulary)
         self._logits_row = ctypes.c_float * self.info.vocab_size
         self.num_cells: int = self._library.llama_n_ctx(self._context)
         self.num_seqs, self.max_rows = options.num_seqs, options.max_rows
-        self._garbage, self._scratch = options.num_seqs, options.num_seqs + 1
+        self._cells = LlamaCells(
+            self._library, self._context, num_seqs=options.num_seqs, whole_state=self.info.whole_state
+        )
         self._batch = _Batch(self._library, options.max_rows)
 
     def copy(self, src: int, dst: int, length: int) -> None:
-        self._library.llama_memory_seq_cp(self._memory, src, dst, 0, length)
+        self._cells.copy(src, dst, length)
 
     def trim(self, seq: int, length: int) -> None:
-        """The cells pass to the garbage sequence, so that llama.cpp does not fill them again one by one."""
-        self._library.llama_memory_seq_cp(self._memory, seq, self._garbage, length, -1)
-        self._remove(seq, length, -1)
+        self._cells.trim(seq, length)
 
     def compact(self, pieces: Sequence[Segment]) -> None:
-        self._remove(self._garbage, 0, -1)
-        for piece in pieces:
-            data = self.save(piece.seqs[0], piece.start, piece.stop)
-            for seq in piece.seqs:
-                self._remove(seq, piece.start, piece.stop)
-            self._fill_scratch(data, piece.start, piece.stop)
-            for seq in piece.seqs:
-                self._library.llama_memory_seq_cp(self._memory, self._scratch, seq, piece.start, piece.stop)
-            self._remove(self._scratch, 0, -1)
+        self._cells.compact(pieces)
 
     def save(self, seq: int, start: int, stop: int) -> bytes:
-        self._library.llama_memory_seq_cp(self._memory, seq, self._scratch, start, stop)
-        size = self._library.llama_state_seq_get_size(self._context, self._scratch)
-        data = (ctypes.c_uint8 * size)()
-        written = self._library.llama_state_seq_get_data(self._context, data, size, self._scratch)
-        self._remove(self._scratch, 0, -1)
-        if written != size:
-            raise EngineError(f"llama.cpp could not save cells: {'; '.join(take_errors())}")
-        return bytes(data)
+        return self._cells.save(seq, start, stop)
 
     def restore(self, seq: int, start: int, stop: int, data: bytes) -> None:
-        try:
-            self._fill_scratch(data, start, stop)
-            self._library.llama_memory_seq_cp(self._memory, self._scratch, seq, start, stop)
-        finally:
-            self._remove(self._scratch, 0, -1)
+        self._cells.restore(seq, start, stop, data)
 
     def length(self, seq: int) -> int:
-        return int(self._library.llama_memory_seq_pos_max(self._memory, seq)) + 1
+        return self._cells.length(seq)
 
     def decode(self, rows: Sequence[Row]) -> None:
         status = self._library.llama_decode(self._context, self._batch.fill(rows))
@@ -165,18 +148,6 @@ class LlamaEngine:
             self._library.llama_model_free(self._model)
             self._context = None
 
-    def _remove(self, seq: int, start: int, stop: int) -> None:
-        if not self._library.llama_memory_seq_rm(self._memory, seq, start, stop):
-            raise EngineError(f"llama.cpp could not remove cells of sequence {seq} from position {start} on")
-
-    def _fill_scratch(self, data: bytes, start: int, stop: int) -> None:
-        """What lies in the scratch sequence must be exactly the positions asked for: nothing half right gets in."""
-        buffer = (ctypes.c_uint8 * len(data)).from_buffer_copy(data)
-        read = self._library.llama_state_seq_set_data(self._context, buffer, len(data), self._scratch)
-        first = self._library.llama_memory_seq_pos_min(self._memory, self._scratch)
-        if read != len(data) or (first, self.length(self._scratch)) != (start, stop):
-            raise EngineError(f"llama.cpp could not restore cells: {'; '.join(take_errors()) or 'other positions'}")
-
     def _logits(self, row: int) -> np.ndarray[Any, np.dtype[np.float32]]:
         """A view into llama.cpp's own buffer; gone with the next decode."""
         pointer = self._library.llama_get_logits_ith(self._context, row)
@@ -206,8 +177,6 @@ class LlamaEngine:
                 " systemd unit (in a container, its host decides)",
                 "all there is" if limit == resource.RLIM_INFINITY else f"{limit >> 20} MiB",
             )
-        if library.llama_model_is_recurrent(model) or library.llama_model_is_hybrid(model):
-            raise ModelError(f"{path.name} is a recurrent or hybrid model; this version serves attention models only")
         if library.llama_model_has_encoder(model) or not library.llama_model_has_decoder(model):
             raise ModelError(f"{path.name} does not generate text (an encoder); choose a model from `reame list`")
         return model
@@ -217,7 +186,7 @@ class LlamaEngine:
         params = library.llama_context_default_params()
         params.n_ctx = options.num_cells
         params.n_batch = params.n_ubatch = options.max_rows
-        params.n_seq_max = options.num_seqs + 2  # and the garbage and scratch sequences
+        params.n_seq_max = options.num_seqs + EXTRA_SEQS
         params.n_outputs_max = max(params.n_seq_max, min(options.max_sampled, options.max_rows))  # asserted by it
         params.n_threads, params.n_threads_batch = options.threads, options.prefill_threads
         params.flash_attn_type = int(options.flash_attention)
@@ -294,6 +263,7 @@ def _model_info(library: Any, model: Any, vocab: Any, vocabulary: LlamaVocabular
         num_parameters=library.llama_model_n_params(model),
         size_bytes=library.llama_model_size(model),
         sliding_window=library.llama_model_n_swa(model),
+        whole_state=bool(library.llama_model_is_recurrent(model) or library.llama_model_is_hybrid(model)),
         fim=fim,
         description=description.value.decode("utf-8", "replace"),
     )

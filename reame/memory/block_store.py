@@ -102,17 +102,31 @@ class BlockStore:
             self.touch(keys[:first], namespace=namespace)
         return blocks
 
+    def load_state(
+        self, keys: Sequence[bytes], tokens: Sequence[int], *, block_tokens: int, namespace: str
+    ) -> list[Block]:
+        """The longest of the states at the end of one of these blocks that can be had, if any: a block of all tokens up
+        to there. `keys` and `tokens` are those of the whole chain."""
+        tag, now = namespace_tag(namespace), time.time_ns()
+        with suppress(OSError), opened(self.directory.path) as root:
+            for depth in reversed(range(len(keys))):
+                wanted = Wanted(keys[depth], None, 0, tuple(tokens[: (depth + 1) * block_tokens]))
+                block = self._load(root, self._place(wanted.key, tag), wanted, now)
+                if block is not None:
+                    self._counts.add(hits=1)
+                    return [block]
+        self._counts.add(misses=1)
+        return []
+
     def has(self, keys: Sequence[bytes], *, namespace: str) -> int:
         """How many blocks of a chain are there from the front on, by name: they may still turn out damaged."""
         tag = namespace_tag(namespace)
-        for depth, key in enumerate(keys):
-            try:
-                facts = os.stat(self.directory.path / str(self._place(key, tag)), follow_symlinks=False)
-            except OSError:
-                return depth
-            if not stat.S_ISREG(facts.st_mode) or facts.st_size < SMALLEST:
-                return depth
-        return len(keys)
+        return next((depth for depth, key in enumerate(keys) if not self._is_there(key, tag)), len(keys))
+
+    def has_state(self, keys: Sequence[bytes], *, namespace: str) -> int:
+        """Up to which block of a chain there is a state, by name; 0 if none is."""
+        tag = namespace_tag(namespace)
+        return next((depth for depth in range(len(keys), 0, -1) if self._is_there(keys[depth - 1], tag)), 0)
 
     def store(self, block: Block, *, namespace: str, until: float | None = None, element_bytes: int = 1) -> bool:
         """Whether the block is on disk now. `until`: pinned to that Unix time (seconds). `element_bytes` 2: f16 inside.
@@ -145,6 +159,13 @@ class BlockStore:
         """Opens one small file."""
         usage = self.directory.glance()
         return self._counts.stats(blocks=usage.blocks, bytes=usage.bytes, evicted=self.directory.num_evicted)
+
+    def _is_there(self, key: bytes, tag: str) -> bool:
+        try:
+            facts = os.stat(self.directory.path / str(self._place(key, tag)), follow_symlinks=False)
+        except OSError:
+            return False
+        return stat.S_ISREG(facts.st_mode) and facts.st_size >= SMALLEST
 
     def _place(self, key: bytes, tag: str) -> Place:
         return place_of(key, model=self._model, namespace=tag)

@@ -76,18 +76,21 @@ def _most(memory: Ram) -> int:
 
 
 def _refusal(path: Path, shape: ModelShape, options: LlamaOptions, needs: Footprint, memory: Ram) -> str:
-    each = cell_bytes(shape, options.kv_type)
+    each = max(1, cell_bytes(shape, options.kv_type))
     cells = (_most(memory) - needs.held + needs.cells) // each // FEWEST_CELLS * FEWEST_CELLS
     kind = "repacked weights" if needs.pages else "weights"
     weights = f"{size(needs.weights)} of {kind}, " if needs.weights else ""
+    states = f"{size(needs.states)} for the states of {options.num_seqs} sequences, " if needs.states else ""
     cure = (
-        f"lower engine.cells to {cells} or less (engine.context may be no more than that)"
+        f"lower engine.residents and engine.slots, which are {options.num_seqs} together now"
+        if needs.states > needs.cells
+        else f"lower engine.cells to {cells} or less (engine.context may be no more than that)"
         if cells >= FEWEST_CELLS
         else "take a smaller model or quantisation"
     )
     return (
         f"{path.name} needs {size(needs.held)} of memory ({weights}{size(needs.cells)} for {options.num_cells} KV"
-        f" cells, {size(needs.work)} to work) and {size(_most(memory))} are free: {cure}"
+        f" cells, {states}{size(needs.work)} to work) and {size(_most(memory))} are free: {cure}"
     )
 
 

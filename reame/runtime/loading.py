@@ -14,7 +14,7 @@ from reame.catalog import resolve
 from reame.engine.llama import LlamaEngine
 from reame.engine.step import StepRunner
 from reame.runtime.archiving import open_archive
-from reame.runtime.drafting import draft_model_options, load_draft_model, new_drafter, outlook
+from reame.runtime.drafting import draft_model_options, load_draft_model, new_drafter, outlook, why_off
 from reame.runtime.embeddings import load_embedder
 from reame.runtime.first_steps import take_first_steps
 from reame.runtime.model import new_scheduler, options_for, served_model, try_out
@@ -110,6 +110,7 @@ async def _load_embedder(
 async def put_together(config: Config, path: Path, model_id: str, loaded: Loaded, thread: Caller) -> Parts:
     """Takes the first steps, and gives the memory its archive."""
     engine, memory = loaded.engine, loaded.memory
+    memory.whole_state = engine.info.whole_state
     scheduler = new_scheduler(config, engine, memory.block_tokens)
     is_seeded = seed(scheduler.cost, loaded.profile, loaded.options)
     await thread.call(partial(take_first_steps, engine, scheduler.cost, is_seeded=is_seeded))
@@ -117,7 +118,9 @@ async def put_together(config: Config, path: Path, model_id: str, loaded: Loaded
     assert model.constraints is not None
     memory.archive = await trio.to_thread.run_sync(open_archive, config, engine.vocabulary, engine.info.vocab_size)
     drafter, draft_model = new_drafter(config, engine.vocabulary, memory.archive), None
-    log.info("%s", outlook(scheduler.cost) if drafter else "speculation off: speculation.enabled is false")
+    if engine.info.whole_state:
+        drafter = None
+    log.info("%s", outlook(scheduler.cost) if drafter else f"speculation off: {why_off(engine)}")
     if drafter and loaded.draft_model:
         draft_model = await thread.call(partial(load_draft_model, loaded.draft_model, engine, scheduler))
         drafter.last_resort = draft_model

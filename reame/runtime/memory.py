@@ -69,14 +69,18 @@ class Memory:
         """Texts by their names, with their namespaces."""
         self._eras: Counter[str] = Counter()
         self.archive: Archive | None = None
+        self.whole_state = False
+        """Set once the model is known: a block is a whole state, of all tokens before its end (`core.checkpoints`)."""
 
     async def num_on_disk(self, tokens: Sequence[int], namespace: str) -> int:
-        """How many tokens from the front lie there in whole blocks."""
+        """How many tokens from the front lie there in whole blocks; or up to where a state does."""
         store = self._store
         if store is None or len(tokens) <= self.block_tokens:
             return 0
 
         def look() -> int:
+            if self.whole_state:
+                return self.block_tokens * store.has_state(self._keys(tokens[:-1], namespace), namespace=namespace)
             return self.block_tokens * store.has(self._keys(tokens, namespace), namespace=namespace)
 
         return await self._try(look, 0)
@@ -89,14 +93,11 @@ class Memory:
             return ()
 
         def read() -> tuple[Block, ...]:
-            found = store.load(
-                self._keys(tokens, namespace),
-                tokens,
-                block_tokens=self.block_tokens,
-                namespace=namespace,
-                first=load.start // self.block_tokens,
-            )
-            return tuple(found)
+            keys, size = self._keys(tokens, namespace), self.block_tokens
+            if self.whole_state:
+                return tuple(store.load_state(keys, tokens, block_tokens=size, namespace=namespace))
+            first = load.start // size
+            return tuple(store.load(keys, tokens, block_tokens=size, namespace=namespace, first=first))
 
         return await self._try(read, ())
 
@@ -243,12 +244,11 @@ class Memory:
     def _write(self, saved: Saved) -> None:
         save, size = saved.save, saved.save.block_tokens
         assert self._store is not None
-        root = self._root(save.namespace)
-        keys = [root, *block_keys(root, save.tokens, size)]
-        for number, payload in enumerate(saved.payloads):
-            depth = save.start // size + number
-            tokens = save.tokens[depth * size : (depth + 1) * size]
-            block = Block(keys[depth + 1], keys[depth], depth, tokens, payload)
+        keys = [self._root(save.namespace), *self._keys(save.tokens, save.namespace)]
+        for start, payload in zip(range(save.start, len(save.tokens), size), saved.payloads, strict=True):
+            stop, per_key = start + size, self.block_tokens  # a state is one block, with the name of the last in it
+            tokens = save.tokens[start:stop]
+            block = Block(keys[stop // per_key], keys[start // per_key], start // size, tokens, payload)
             until = self._pins.until(save.namespace, save.tokens[: block.stop])
             self._store.store(block, namespace=save.namespace, until=until, element_bytes=self._element_bytes)
 

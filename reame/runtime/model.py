@@ -142,7 +142,7 @@ def new_scheduler(config: Config, engine: Engine, block_tokens: int) -> Schedule
         step_seconds=config.scheduler.step_ms / 1e3,
         slowdown=config.scheduler.background_slowdown,
     )
-    slots = Slots(engine.num_cells, engine.num_seqs)
+    slots = Slots(engine.num_cells, engine.num_seqs, whole_state=engine.info.whole_state)
     return Scheduler(
         slots,
         limits,
