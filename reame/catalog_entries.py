@@ -1,7 +1,8 @@
 """The models that have a short name: where each file is, what it needs, and when to take it. The first is the default.
 
 Each repository and file name was seen in public use. Models with a recurrent state (Mamba, gated delta nets, short
-convolutions: Qwen3.5, LFM2, Granite-H) stay out: a part of their context cannot be trimmed or shared by position.
+convolutions: Qwen3.5, LFM2, Granite-H) are served from a file, but stay out: drafts are off for them, beginnings are
+shared at some places only, and none of them was measured here.
 """
 
 from __future__ import annotations

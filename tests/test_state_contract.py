@@ -10,13 +10,19 @@ import tiny_models
 from test_engine_contract import GREEDY, SEEDED, generate, plain, prefill, wipe
 
 from reame.core.compaction import Segment
+from reame.doctor.bench import DEPTH, Bench
+from reame.doctor.losslessness import SEQS as CROWD
+from reame.doctor.losslessness import check
 from reame.engine.base import Engine, Row
+from reame.engine.canary import try_model
 from reame.engine.fake import FakeEngine
 from reame.engine.llama import LlamaEngine, LlamaOptions
-from reame.errors import EngineError
+from reame.errors import EngineError, ModelError
+from reame.runtime.drafting import load_draft_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from reame.core.request import Sampling
 
@@ -150,3 +156,21 @@ def test_sequences_of_different_lengths_in_one_batch_do_not_touch_each_other(
     for sampler in samplers:
         engine.free_sampler(sampler)
     assert drawn == expected
+
+
+def test_the_canary_and_the_doctor_work_with_a_state(tmp_path: Path) -> None:
+    path = tiny_models.write_jamba(tmp_path / "jamba.gguf")
+    try_model(path, LlamaOptions(num_cells=512, num_seqs=1, max_rows=64, max_sampled=1))
+    bench = Bench(path, LlamaOptions(num_cells=1024, num_seqs=CROWD, max_rows=256, max_sampled=256))
+    for _ in range(2):
+        assert bench.step(4) > 0
+        assert [bench.engine.length(seq) for seq in (0, 1)] == [DEPTH, 0]
+    assert bench.save_and_restore()[2] > 0
+    assert check(bench.engine) == (0.0, 0.0, True)
+    bench.close()
+
+
+def test_it_is_no_draft_model(tmp_path: Path) -> None:
+    path = tiny_models.write_mamba(tmp_path / "mamba.gguf")
+    with pytest.raises(ModelError, match=r"mamba\.gguf has a recurrent state.* choose an attention model"):
+        load_draft_model((path, LlamaOptions(num_cells=64, num_seqs=1)), FakeEngine(), None)  # type: ignore[arg-type]

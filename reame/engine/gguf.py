@@ -118,7 +118,8 @@ def _shape(head: dict[str, Any], weight_bytes: int, matrices: dict[str, int]) ->
 
 
 def _state_values(head: dict[str, Any], name: str, embedding: int) -> int:
-    """Of one layer with a state, 0 when the model has none. After llama.cpp's `llama_hparams::n_embd_r`, `n_embd_s`."""
+    """Of one layer with a state, 0 when the model has none; for some kinds more than it is. After llama.cpp's
+    `llama_hparams::n_embd_r` and `n_embd_s`."""
 
     def size(key: str, otherwise: int = 0) -> int:
         return _whole(head.get(f"{name}.{key}", otherwise))

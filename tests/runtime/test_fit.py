@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gguf
 import numpy as np
 import pytest
+import tiny_models
 from attrs import asdict, evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -73,6 +74,24 @@ def test_heads_of_their_own_size_and_number_in_each_layer(tmp_path: Path) -> Non
     grouped = read_shape([written(tmp_path / "b.gguf", head_count_kv=[2, 0, 1], key_length=32, value_length=8)])
     assert grouped is not None
     assert grouped.kv_values == (2 + 0 + 1) * (32 + 8)
+
+
+def test_states_are_counted_for_all_sequences(tmp_path: Path) -> None:
+    """Two of four layers: a convolution over 4 of 128 channels and 16 numbers for each; f32."""
+    shape = read_shape([tiny_models.write_jamba(tmp_path / "jamba.gguf")])
+    assert shape is not None
+    assert (shape.kv_values, shape.state_values) == (2 * 2 * 32, 2 * (3 * 128 + 16 * 128))
+    assert footprint(shape, OPTIONS, features=X86).states == (48 + 2) * 4 * shape.state_values
+    recurrent = read_shape([tiny_models.write_mamba(tmp_path / "mamba.gguf")])
+    assert recurrent is not None
+    assert (recurrent.kv_values, recurrent.state_values) == (0, 2 * shape.state_values)
+
+
+def test_too_many_states_are_refused_with_what_to_lower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tiny_models.write_mamba(tmp_path / "mamba.gguf")
+    machine(monkeypatch, free=MB)
+    with pytest.raises(ModelError, match=r"2 MiB for the states of 48 sequences.* lower engine\.residents"):
+        fitted(path, OPTIONS, may_switch=True)
 
 
 @pytest.fixture(scope="module")
