@@ -17,13 +17,18 @@ KEY_BYTES = 16
 @frozen
 class Block:
     """The engine's state (`payload`, opaque) for `tokens` at positions `start`..`stop`-1, and the names of it and of
-    the block before it (of the root, for the first)."""
+    the block before it (of the root, for the first).
+
+    A state that cannot be cut is one block of all tokens before its end, with the name of the last of the blocks of
+    `link` tokens that they are otherwise. 0: it is one link of the chain itself.
+    """
 
     key: bytes
     parent: bytes
     depth: int
     tokens: tuple[int, ...]
     payload: bytes
+    link: int = 0
 
     @property
     def start(self) -> int:

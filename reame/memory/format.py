@@ -51,6 +51,8 @@ class Header:
     fingerprint: bytes
     key: bytes
     parent: bytes
+    link: int = 0
+    """See `Block.link`."""
 
     @property
     def payload_start(self) -> int:
@@ -65,7 +67,7 @@ def encode(block: Block, *, fingerprint: bytes, element_bytes: int = 1) -> bytes
     """The bytes of the block's file. `fingerprint` is 16 bytes; `element_bytes` 2 says that the payload is f16."""
     codec, stored = _pack(block.payload, element_bytes)
     header = _HEADER.pack(
-        MAGIC, VERSION, codec, 0, block.depth, len(block.tokens), len(block.payload), len(stored),
+        MAGIC, VERSION, codec, block.link, block.depth, len(block.tokens), len(block.payload), len(stored),
         fingerprint, block.key, block.parent,
     )  # fmt: skip
     body = b"".join((header, _tokens_bytes(block.tokens), stored))
@@ -81,7 +83,7 @@ def decode(data: bytes, *, fingerprint: bytes, key: bytes, tokens: tuple[int, ..
         raise Damaged("another block's name inside")
     if data[_HEADER.size : header.payload_start] != _tokens_bytes(tokens):
         raise Damaged("other tokens of the same hash")
-    return Block(key, header.parent, header.depth, tokens, payload_of(header, data))
+    return Block(key, header.parent, header.depth, tokens, payload_of(header, data), header.link)
 
 
 def check(data: bytes) -> Header:
@@ -98,12 +100,12 @@ def read_header(data: bytes) -> Header:
     """What the first bytes of a file say, believed without proof; Damaged when they are not those of a block."""
     if len(data) < SMALLEST:
         raise Damaged(f"only {len(data)} bytes long")
-    magic, version, codec, _, depth, num_tokens, size, stored_size, fingerprint, key, parent = _HEADER.unpack_from(data)
+    magic, version, codec, link, depth, num_tokens, size, stored, fingerprint, key, parent = _HEADER.unpack_from(data)
     if magic != MAGIC:
         raise Damaged("not a block's file")
     if version != VERSION or codec not in (RAW, ZSTD, PLANES):
         raise Foreign(f"version {version}, codec {codec}")
-    return Header(codec, depth, num_tokens, size, stored_size, fingerprint, key, parent)
+    return Header(codec, depth, num_tokens, size, stored, fingerprint, key, parent, link)
 
 
 def tokens_of(header: Header, data: bytes) -> tuple[int, ...]:

@@ -108,7 +108,8 @@ def _check(found: Found, data: bytes) -> None:
     """Damaged unless the file is one that a look-up could accept under its name."""
     header = check(data)
     tokens = tokens_of(header, data)
-    if not tokens or block_keys(header.parent, tokens, len(tokens)) != [header.key]:
+    link = header.link or len(tokens)
+    if not tokens or len(tokens) % link or block_keys(header.parent, tokens, link)[-1] != header.key:
         raise Damaged("its name does not follow from its tokens")
     if (header.key.hex(), header.fingerprint.hex()[:16]) != (found.place.name[:32], found.place.model):
         raise Damaged("it lies under another name")

@@ -248,7 +248,8 @@ class Memory:
         for start, payload in zip(range(save.start, len(save.tokens), size), saved.payloads, strict=True):
             stop, per_key = start + size, self.block_tokens  # a state is one block, with the name of the last in it
             tokens = save.tokens[start:stop]
-            block = Block(keys[stop // per_key], keys[start // per_key], start // size, tokens, payload)
+            link = per_key if self.whole_state else 0
+            block = Block(keys[stop // per_key], keys[start // per_key], start // size, tokens, payload, link)
             until = self._pins.until(save.namespace, save.tokens[: block.stop])
             self._store.store(block, namespace=save.namespace, until=until, element_bytes=self._element_bytes)
 

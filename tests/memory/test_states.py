@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from attrs import evolve
 from chains import FINGERPRINT, SIZE, chain, file_of, new_store
 
 from reame.core.blocks import Block, root_key
+from reame.memory import upkeep
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +24,7 @@ LINE = chain(6)
 def state(line: Chain, number: int) -> Block:
     """At the end of block `number`, counted from 1."""
     payload = bytes([number]) * 5000
-    return Block(line.keys[number - 1], root_key(FINGERPRINT, ""), 0, line.tokens[: number * SIZE], payload)
+    return Block(line.keys[number - 1], root_key(FINGERPRINT, ""), 0, line.tokens[: number * SIZE], payload, SIZE)
 
 
 def load(store: BlockStore, line: Chain, number: int) -> list[Block]:
@@ -68,6 +70,14 @@ def test_other_tokens_under_the_same_name_are_a_miss(store: BlockStore) -> None:
     other = (*LINE.tokens[:3], 9, *LINE.tokens[4:])
     assert store.load_state(LINE.keys, other, block_tokens=SIZE, namespace="") == []
     assert store.stats().corrupt == 2
+
+
+def test_a_verification_takes_them_for_sound_and_follows_their_names(store: BlockStore) -> None:
+    false = evolve(state(LINE, 4), link=2 * SIZE)
+    assert store.store(false, namespace="")
+    verified = upkeep.verify(store.directory)
+    assert verified.blocks == 2
+    assert [why for _, why in verified.damaged] == ["its name does not follow from its tokens"]
 
 
 def test_a_block_of_a_chain_is_no_state(tmp_path: Path) -> None:
