@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 BLOCK, ANSWER, CELLS = 16, 40, 2048
 ROOT = root_key(b"tiny", "")
-KINDS = {"mamba": tiny_models.write_mamba, "jamba": tiny_models.write_jamba, "lfm2": tiny_models.write_lfm2}
+KINDS = {"mamba": tiny_models.write_mamba, "jamba": tiny_models.write_jamba}
 
 
 @pytest.fixture(scope="module", params=list(KINDS))
