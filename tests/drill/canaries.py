@@ -16,7 +16,7 @@ import trio
 from _drill import WORDS, arguments, scratch, start, verdict
 from attrs import define, field, frozen
 from streams import stream
-from talking import CHAT, COMPLETIONS, answer, ask, connect
+from talking import COMPLETIONS, answer, ask, connect
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,23 +31,20 @@ LETTERS = "bcdfghjklmnpqrstvwxz"
 class Conversation:
     key: str
     secret: str
-    system: str
+    beginning: str
 
     @classmethod
     def drawn(cls, number: int, chance: random.Random) -> Conversation:
         """All begin alike, so that there is something to be mixed up."""
         secret = "".join(chance.choices(LETTERS, k=12))
         words = " ".join(chance.choices(WORDS, k=chance.randint(5, 60)))
-        return cls(f"key{number % KEYS}", secret, f"You are a careful helper. Your secret word is {secret}. {words}")
+        return cls(f"key{number % KEYS}", secret, f"You are a careful helper. The secret word is {secret}. {words}")
 
     def body(self, chance: random.Random) -> dict[str, Any]:
-        messages = [
-            {"role": "system", "content": self.system},
-            {"role": "user", "content": f"{' '.join(chance.choices(WORDS, k=chance.randint(1, 20)))}. What is it?"},
-            {"role": "assistant", "content": "The secret word is"},
-            {"role": "user", "content": "Say the secret word."},
-        ]
-        return {"messages": messages, "max_tokens": 16, "temperature": chance.choice((0, 0.8))}
+        """Even the smallest model goes on with what stood behind the same words before."""
+        more = " ".join(chance.choices(WORDS, k=chance.randint(1, 20)))
+        prompt = f"{self.beginning} {more}. The secret word is {self.secret}. Again: the secret word is"
+        return ask(prompt, 16) | {"temperature": chance.choice((0, 0.8))}
 
 
 @define
@@ -73,9 +70,9 @@ class Drill:
         body = mine.body(self.chance)
         async with connect(daemon, secret_of(mine.key)) as client:
             if self.chance.random() < 0.5:
-                said = (await stream(client, CHAT, body)).texts.get(0, "")
+                said = (await stream(client, COMPLETIONS, body)).texts.get(0, "")
             else:
-                said = json.dumps(await answer(client, CHAT, body | {"logprobs": True, "top_logprobs": 5}))
+                said = json.dumps(await answer(client, COMPLETIONS, body | {"logprobs": 5}))
         self.num_asked += 1
         self.num_right += mine.secret in said
         foreign = [other.secret for other in self.conversations if other is not mine and other.secret in said]
