@@ -29,7 +29,7 @@ CONSTRAINTS: dict[str, Schema] = {
 NATIVE_WISHES: dict[str, Schema] = {
     "answers": flag("false: compute, even when the very same request was answered before."),
     "heal": flag("false: a prompt that ends within a word is not taken back to its last whole token."),
-    "background": flag("true: only while nobody else wants anything."),
+    "background": flag("true: only as far as nobody else feels it."),
     **CONSTRAINTS,
 }
 WISHES: dict[str, Schema] = {

@@ -141,7 +141,7 @@ def read_heal(fields: Fields) -> bool | None:
 
 
 def read_background(fields: Fields) -> bool:
-    """Whether it may wait until nobody else wants anything: `{"reame": {"background": true}}`."""
+    """Whether it only takes what nobody else feels: `{"reame": {"background": true}}`."""
     own = fields.record("reame")
     return own is not None and own.flag("background")
 

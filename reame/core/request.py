@@ -78,7 +78,7 @@ class Call:
     warm: bool = False
     """Nothing is generated: the prompts are computed in the background, for those who will ask."""
     background: bool = False
-    """Computed only while nobody else wants anything, and then with no time limit but `timeout`."""
+    """Computed only as far as nobody else feels it, and with no time limit but `timeout`."""
     constraint: Constraint | None = None
     """What the answer must be."""
     constraint_field: str = ""
@@ -112,7 +112,7 @@ class Request:
 
     `key` is the API key's name (whose turn it is); `namespace` bounds what memory it may use and feed. `max_tokens` is
     the most it may generate, already clamped to the context; 0 only computes the prompt, but for its last token (that
-    is always computed anew, for its logits). `background`: only while nobody else wants anything. `deadline` is on the
+    is always computed anew, for its logits). `background`: only as far as nobody else feels it. `deadline` is on the
     clock that `Scheduler.plan(now)` is given, in seconds. `forced` are the tokens that `constraint` lets every answer
     begin with, fewer than `max_tokens`: they are generated without being drawn. With `prompt_logprobs` all of the
     prompt is computed anew, for its logits, and `forced` is empty, as what is told of the prompt comes first.
