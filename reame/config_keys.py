@@ -19,6 +19,7 @@ from reame.errors import ConfigError
 MAX_BYTES = 1 << 20
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_A_NAME = "name (1 to 64 letters, digits, '.', '_', '-')"
 _SECRET = re.compile(r"[!-~]{1,512}")  # what an Authorization header can carry
 _log = logging.getLogger(__name__)
 
@@ -59,6 +60,12 @@ def load_api_keys(path: str | os.PathLike[str]) -> tuple[ApiKey, ...]:
     return tuple(keys)
 
 
+def check_name(name: str) -> None:
+    """Whether a key may be called that; "" is nobody's. Raises ConfigError, without what may be a secret."""
+    if name and not _NAME.fullmatch(name):
+        raise ConfigError(f"--key is no {_A_NAME}; it wants the name of a key, not the key")
+
+
 def _parse(line: str) -> ApiKey:
     name, colon, secret = line.partition(":")
     if colon:
@@ -68,7 +75,7 @@ def _parse(line: str) -> ApiKey:
 
 def _mistake(key: ApiKey, names: dict[str, int], secrets: dict[str, int]) -> str | None:
     if not _NAME.fullmatch(key.name):
-        return "the part before the colon is not a name (1 to 64 letters, digits, '.', '_', '-')"
+        return f"the part before the colon is not a {_A_NAME}"
     if not key.secret:
         return "no key after the name"
     if not _SECRET.fullmatch(key.secret):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from reame.api.chunks import dumps
 from reame.api.response_object import call_item
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ def _items(message: dict[str, Any], name: str) -> Iterator[Item]:
         yield _item("message", f"msg_{name}", role=role, content=parts)
     for number, call in enumerate(message.get("tool_calls") or ()):
         function = call["function"]
-        yield call_item(f"{name}_{number}", call["id"], function["name"], function["arguments"])
+        arguments = function["arguments"]  # some clients send the object itself
+        said = arguments if isinstance(arguments, str) else dumps(arguments)
+        yield call_item(f"{name}_{number}", call["id"], function["name"], said)
 
 
 def _item(kind: str, name: str, **more: Any) -> Item:

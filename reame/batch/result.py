@@ -32,15 +32,20 @@ class Outcome:
     @property
     def code(self) -> str | None:
         """That of its error."""
-        return None if self.is_good else (self.body.get("error") or {}).get("code") or f"status_{self.status}"
+        return None if self.is_good else self.error.get("code") or f"status_{self.status}"
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """OpenAI's error object; empty where there is none, as when something in front of a daemon answered for it."""
+        error = self.body.get("error")
+        return error if isinstance(error, dict) else {}
 
 
 def result_line(line_id: str, custom_id: str | None, outcome: Outcome) -> bytes:
     """One line, with its end."""
     error = None
     if not outcome.is_good:
-        inner = outcome.body.get("error") or {}
-        error = {"code": outcome.code, "message": inner.get("message")}
+        error = {"code": outcome.code, "message": outcome.error.get("message")}
     value = {
         "id": line_id,
         "custom_id": custom_id,

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from reame.config import Config
-from reame.config_keys import load_api_keys
+from reame.config_keys import check_name, load_api_keys
 from reame.errors import ConfigError, ReameError
 from reame.memory import archive_files, archive_upkeep
 from reame.memory.archive_files import archive_tag
@@ -108,6 +108,7 @@ def forget(of: Here, key: str, *, as_json: bool) -> int:
     """Of one API key, also one that is no longer in the file. ConfigError when what is kept belongs to no key."""
     if of.is_shared:
         raise ConfigError('with memory.share = "all" nothing belongs to one key: reame archive clear deletes all')
+    check_name(key)
     with refusals(of):
         tag = archive_tag(key, own_salt(of.config))
         return _say_deleted(archive_upkeep.drop(of.directory, tag), as_json=as_json)

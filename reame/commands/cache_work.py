@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from reame.commands.archive_work import own_salt
-from reame.config_keys import load_api_keys
+from reame.config_keys import check_name, load_api_keys
 from reame.errors import ConfigError, ReameError
 from reame.memory import answers, archive_files, archive_upkeep, block_directory, inbox, upkeep
 from reame.memory.answers import AnswerStore
@@ -148,6 +148,7 @@ def forget(here: Kept, key: str, *, as_json: bool) -> int:
     deleted once they have. ConfigError when what is kept belongs to no key."""
     if here.shared:
         raise ConfigError('with memory.share = "all" nothing belongs to one key: reame cache clear deletes everything')
+    check_name(key)
     with _closing(here):
         gone = _forget(here, key)
         orders = inbox.order(here.directory, key)

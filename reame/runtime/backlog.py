@@ -1,6 +1,7 @@
 """What waits to be written to disk, in order. Owner: `Memory`, in the Trio thread.
 
-Bound: `MAX_PENDING` bytes wait, or one task that is larger (such as a large state); what comes on top is refused.
+Bound: `MAX_PENDING` bytes wait, or one task that is larger (such as a large state); what comes on top is refused, but
+for what somebody waits for.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Backlog:
         self._closed = False
 
     def put(self, task: Task, *, urgent: bool = False) -> bool:
-        """False: there is no room, and the task is forgotten."""
-        if self._num_bytes and self._num_bytes + task.size > MAX_PENDING:
+        """False: there is no room, and the task is forgotten. One that somebody waits for, by `written`, is taken."""
+        if task.written is None and self._num_bytes and self._num_bytes + task.size > MAX_PENDING:
             return False
         (self._urgent if urgent else self._other).append(task)
         self._num_bytes += task.size

@@ -153,8 +153,9 @@ class Memory:
     async def text(self, name: str, *, namespace: str) -> str | None:
         """What was kept under this name in this namespace, by whichever process."""
         key = self._text_key(name, namespace)
-        if key in self._unwritten:
-            return self._unwritten[key][1]
+        unwritten = self._unwritten.get(key)  # at once: an I/O thread takes away what it has written
+        if unwritten is not None:
+            return unwritten[1]
         answer = await self.answer(key)
         return None if answer is None else "".join(delta.text for delta in answer.deltas)
 
@@ -188,7 +189,9 @@ class Memory:
         self._eras[namespace] += 1
         self._backlog.drop(namespace)
         self._pins.drop(namespace)
-        self._unwritten = {key: kept for key, kept in self._unwritten.items() if kept[0] != namespace}
+        for key, (owner, _) in list(self._unwritten.items()):  # a copy: an I/O thread takes away what it has written
+            if owner == namespace:
+                self._unwritten.pop(key, None)
         erased = trio.Event()
         self._backlog.put(Task(namespace, 0, partial(self._erase, namespace), erased), urgent=True)
         await erased.wait()

@@ -208,10 +208,10 @@ async def test_a_conversation_goes_on(client: TestClientProtocol, intake: Script
 
 
 async def test_what_it_was_an_answer_to(client: TestClientProtocol) -> None:
-    call = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}
+    call = {"type": "function_call", "call_id": "c", "name": "look", "arguments": '{"at":"it"}'}
     items = [
         {"role": "system", "content": "Be kind."}, {"role": "user", "content": [{"type": "input_text", "text": "hi"}]},
-        {"role": "assistant", "content": "I look."}, call,
+        {"role": "assistant", "content": "I look."}, call | {"arguments": {"at": "it"}},
         {"type": "function_call_output", "call_id": "c", "output": "a cat"},
     ]  # fmt: skip
     first = await (await client.post("/v1/responses", json={"input": items})).get_json()

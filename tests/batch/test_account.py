@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from lines import answer_of
 
 from reame.batch.account import Account, time_text
-from reame.batch.result import refusal
+from reame.batch.result import Outcome, refusal, result_line
 from reame.batch.width import ENOUGH, fastest
 from reame.errors import RequestError
 
@@ -74,3 +77,12 @@ def test_no_other_number_is_much_faster(seconds: list[float]) -> None:
     chosen = fastest(lambda rows: seconds[rows - 1], len(seconds))
     rate = chosen / seconds[chosen - 1]
     assert all(rows / each * ENOUGH <= rate * 1.000001 for rows, each in enumerate(seconds, 1))
+
+
+@pytest.mark.parametrize("error", ["Bad Gateway", None, ["x"], {}])
+def test_who_answers_for_a_daemon_in_front_of_it_may_have_errors_of_another_form(error: object) -> None:
+    outcome = Outcome(status=502, request_id="", body={"error": error})
+    account = Account(1, 0, 0.0)
+    account.take(outcome, 1, 1.0)
+    assert account.failures == {"status_502": 1}
+    assert json.loads(result_line("batch_req_1", "a", outcome))["error"] == {"code": "status_502", "message": None}

@@ -129,6 +129,8 @@ def test_each_key_has_its_own(capsys: pytest.CaptureFixture[str], memory: Path) 
     assert goes_on(archive, "| Invoice | Customer |", INVOICE, namespace="bob")
     with pytest.raises(ConfigError, match="reame archive clear deletes all"):
         reame("forget", "--key", "bob", "--set", "memory.share=all", config="keys.toml")
+    with pytest.raises(ConfigError, match="wants the name of a key"):
+        reame("forget", "--key", "\udcff", config="keys.toml")
 
 
 @pytest.mark.parametrize(

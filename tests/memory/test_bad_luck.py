@@ -102,7 +102,7 @@ FAULTS = {
 def test_a_file_that_is_no_block_is_a_miss_and_goes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str
 ) -> None:
-    """Public cases 12, 14 and 18."""
+    """Nor does it stop what is stored afterwards."""
     directory = tmp_path / "blocks"
     store = new_store(directory)
     LINE.store(store)
@@ -152,7 +152,7 @@ def test_a_folder_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_what_is_none_of_ours_is_left_alone(tmp_path: Path) -> None:
-    """Public case 14, the last line."""
+    """Files of others in its folders are neither read nor deleted."""
     store = new_store(tmp_path)
     LINE.store(store)
     folder = file_of(tmp_path, THIRD).parent
@@ -182,7 +182,7 @@ def test_any_wrong_byte_anywhere_is_a_miss(tmp_path: Path) -> None:
 
 
 def test_files_that_somebody_deletes_meanwhile_are_misses(tmp_path: Path) -> None:
-    """Public case 16: whatever is loaded is right, whenever the files vanish and come back."""
+    """Whatever is loaded is right, whenever the files vanish and come back."""
     store, other = new_store(tmp_path), new_store(tmp_path)
     LINE.store(store)
     done = threading.Event()

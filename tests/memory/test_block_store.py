@@ -75,7 +75,7 @@ def test_namespaces_and_models_do_not_meet(tmp_path: Path) -> None:
 
 
 def test_nobody_else_can_read_it(tmp_path: Path) -> None:
-    """Public case 18. The umask may take away rights, never add any."""
+    """The umask may take away rights, never add any."""
     before = os.umask(0)
     try:
         chain(3).store(new_store(tmp_path / "memory" / "blocks"))

@@ -35,7 +35,7 @@ def age(directory: Path, blocks: Sequence[Block], seconds: float) -> None:
 
 
 def test_sixty_prompts_in_the_room_of_a_few(tmp_path: Path) -> None:
-    """Public case 17: never more than the budget, and the last used are there."""
+    """Never more than the budget, and the last used are there."""
     store = new_store(tmp_path, BUDGET)
     lines = [chain(3, seed=seed, payload=PAYLOAD) for seed in range(60)]
     for number, line in enumerate(lines):

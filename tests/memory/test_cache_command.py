@@ -157,6 +157,14 @@ def test_forget_where_all_is_shared_says_what_to_do() -> None:
         reame("forget", "--key", "bob", "--set", "memory.share=all")
 
 
+@pytest.mark.usefixtures("memory")
+@pytest.mark.parametrize("key", ["\udcff", "sk/secret", "a" * 65])
+def test_forget_what_no_key_can_be_called_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(ConfigError, match="wants the name of a key") as caught:
+        reame("forget", "--key", key)
+    assert key not in str(caught.value)
+
+
 def test_prune_brings_it_within_a_smaller_budget(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = new_store(memory / "blocks")
     chain(3, seed=7, payload=500_000).store(store)

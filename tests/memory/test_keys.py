@@ -52,7 +52,7 @@ roots = st.tuples(st.binary(max_size=4), st.text(max_size=4), st.binary(max_size
 def test_no_other_three_parts_give_the_same_root(
     one: tuple[bytes, str, bytes], other: tuple[bytes, str, bytes]
 ) -> None:
-    """Also when they are the same bytes, cut elsewhere (public case 9)."""
+    """Also when they are the same bytes, cut elsewhere."""
     assert (root_key(*one) == root_key(*other)) == (one == other)
     assert root_key(b"ab", "c", b"") != root_key(b"a", "bc", b"")
     assert root_key(b"a", "bc", b"") != root_key(b"a", "b", b"c")

@@ -86,3 +86,11 @@ async def test_what_is_urgent_or_half_the_room_waits_for_nobody(autojump_clock: 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(later)
             assert await rested(backlog, lambda: True) == pytest.approx(0.33)
+
+
+async def test_what_somebody_waits_for_is_taken_beside_a_task_larger_than_the_room() -> None:
+    backlog = Backlog()
+    assert backlog.put(task("state", MAX_PENDING + 1))
+    assert not backlog.put(task("empty", 0))
+    assert backlog.put(Task("", 0, lambda: "erase", trio.Event()), urgent=True)
+    assert await names(backlog) == ["erase", "state"]
