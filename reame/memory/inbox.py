@@ -86,10 +86,17 @@ def order(directory: Path, namespace: str) -> list[Path]:
         try:
             with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(namespace.encode())
+                _give(file.fileno(), folder.stat())
             files.append(part.rename(folder / (name + SUFFIX)))
         except FileNotFoundError:
             continue  # it ends at this moment
     return files
+
+
+def _give(file: int, to: os.stat_result) -> None:
+    """To the daemon's user, when root orders something of a service; nobody else can or needs to."""
+    with suppress(PermissionError):
+        os.fchown(file, to.st_uid, to.st_gid)
 
 
 def wait_done(files: list[Path], *, patience_s: float) -> list[Path]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -11,6 +13,7 @@ from reame.memory.inbox import NAME, Inbox, order, pid_of, wait_done
 if TYPE_CHECKING:
     from pathlib import Path
 
+NOBODY = 65534
 DAEMON = """
 import pathlib, sys
 from reame.memory.inbox import Inbox
@@ -39,6 +42,17 @@ def test_every_daemon_gets_the_order_and_ticks_it_off(tmp_path: Path) -> None:
     for inbox in inboxes:
         inbox.close()
     assert order(tmp_path, "anna") == []
+
+
+def test_the_daemon_of_another_user_can_read_what_root_orders(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path)
+    if os.geteuid() == 0:
+        os.chown(inbox.folder, NOBODY, NOBODY)
+    (file,) = order(tmp_path, "anna")
+    told, its = file.stat(), inbox.folder.stat()
+    assert (told.st_uid, told.st_gid) == (its.st_uid, its.st_gid)
+    assert stat.S_IMODE(told.st_mode) == 0o600
+    inbox.close()
 
 
 def test_a_daemon_that_ends_in_an_orderly_way_is_waited_for_no_longer(tmp_path: Path) -> None:
