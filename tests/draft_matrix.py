@@ -11,9 +11,9 @@ from attrs import evolve, frozen
 
 from reame.constraint.compiler import ConstraintCompiler
 from reame.constraint.tokens import tokens_of
-from reame.core.admission import Limits
 from reame.core.constraint import Constraint
 from reame.core.events import Delta, Finish
+from reame.core.limits import Limits
 from reame.core.request import Request, Sampling
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots

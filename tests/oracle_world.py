@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from attrs import evolve
 
-from reame.core.admission import Limits
 from reame.core.batch import Compact, Copy, Load, Trim
 from reame.core.blocks import Block
 from reame.core.constraint import Constraint
 from reame.core.draft import Draft
 from reame.core.events import Delta, Finish, TokenLogprob
+from reame.core.limits import Limits
 from reame.core.request import Request, Sampling
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots
@@ -287,7 +287,7 @@ class World:
     def most_steps(self) -> int:
         """Every step computes a row at least for good, but for those that preemption takes back."""
         work = sum(len(s.request.prompt) + s.request.max_tokens for s in self.sequences.values())
-        return work + (self.scheduler.admission.num_preempted + 1) * self.engine.num_cells
+        return work + (self.scheduler.admission.preemption.num_preempted + 1) * self.engine.num_cells
 
     def step(self) -> bool:
         while self.loads and self.random.random() < self.disk_speed:
@@ -354,7 +354,8 @@ class World:
             assert not any(s.waits_for_disk for s in behind), "background work reads the disk beside people"
         if behind and waiting:
             assert any(not s.request.background and not s.decodes for s in admission.running)
-            assert all(admission._longest_in_flight(s) for s in waiting), "background work keeps somebody out"
+            coming = [admission.prefixes.in_flight(s, admission.running) for s in waiting]
+            assert all(coming), "background work keeps somebody out"
 
     def check_pace(self, batch: Batch) -> None:
         """Background rows make a step with people's rows in it hardly longer, but for a probe now and then."""
@@ -369,7 +370,7 @@ class World:
     def check_mirror(self) -> None:
         """The engine's cells are the scheduler's, but for trims that the next batch will carry."""
         lengths = self.runner.lengths()
-        pending = [op for op in self.scheduler.admission._operations if isinstance(op, Trim)]
+        pending = [op for op in self.scheduler.admission.residents.operations if isinstance(op, Trim)]
         for trim in pending:
             lengths[trim.seq] = min(lengths[trim.seq], trim.length)
         assert lengths == [len(slot.tokens) for slot in self.slots.slots]

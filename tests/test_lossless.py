@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from attrs import evolve
 
-from reame.core.admission import Limits
 from reame.core.draft import Draft
 from reame.core.events import Delta, Finish
+from reame.core.limits import Limits
 from reame.core.request import Request, Sampling
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots

@@ -121,8 +121,9 @@ class WatchedWorld(World):
         admission = self.scheduler.admission
         if len(admission.running) < self.limits.max_running:
             for sequence in admission.queue:
-                _, length = admission._longest_prefix(sequence)
-                self.seen["single flights"] += admission._longest_in_flight(sequence) >= length + self.limits.min_wait
+                _, length = admission.prefixes.live(sequence)
+                coming = admission.prefixes.in_flight(sequence, admission.running)
+                self.seen["single flights"] += coming >= length + self.limits.min_wait
 
 
 def test_the_worlds_contain_what_they_are_for() -> None:
@@ -132,7 +133,7 @@ def test_the_worlds_contain_what_they_are_for() -> None:
         world = WatchedWorld(seed)
         world.run()
         seen += world.seen
-        seen["worlds with preemption"] += world.scheduler.admission.num_preempted > 0
+        seen["worlds with preemption"] += world.scheduler.admission.preemption.num_preempted > 0
         seen["cached"] += sum(bool(sequence.num_cached) for sequence in world.sequences.values())
         seen["deadlines"] += sum(f.error is not None and f.error.status == 408 for f in world.finishes.values())
         seen["cancels"] += len(world.absent)

@@ -11,7 +11,7 @@ import pytest
 import tiny_models
 from attrs import evolve
 
-from reame.core.admission import Limits
+from reame.core.limits import Limits
 from reame.core.blocks import block_keys, root_key
 from reame.core.draft import Draft
 from reame.core.events import Delta, Finish
@@ -149,7 +149,7 @@ def test_in_a_crowd_and_in_any_chunks(engine: Engine, alone: dict[str, list[int]
 def test_in_a_tiny_cache_with_preemption_and_compactions(engine: Engine, alone: dict[str, list[int]]) -> None:
     served = Served(engine, cells=420, reserve=1, min_garbage=40)
     assert served.run(MADE) == alone
-    assert served.scheduler.admission.num_preempted
+    assert served.scheduler.admission.preemption.num_preempted
 
 
 @pytest.mark.usefixtures("clean")

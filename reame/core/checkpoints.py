@@ -21,7 +21,8 @@ from reame.core.slots import common_prefix
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from reame.core.admission import Limits
+    from reame.core.limits import Limits
+    from reame.core.residents import Residents
     from reame.core.sequence import Sequence
     from reame.core.slots import Slot, Slots
 
@@ -49,21 +50,32 @@ class Checkpoints:
                 if sequence.slot and not sequence.waits_for_disk:
                     sequence.halt = self._next(sequence, everybody)
 
-    def due(self, running: Iterable[Sequence]) -> list[Sequence]:
-        """Those whose state is to be kept now."""
-        return [s for s in running if s.slot and s.halt == s.num_computed and not s.traceless]
+    def keep(self, running: Iterable[Sequence], residents: Residents) -> None:
+        """Make a resident of each state that is to be kept now, for whoever begins with the same tokens; if there is a
+        place for it."""
+        for sequence in running:
+            slot = sequence.slot
+            if slot is None or sequence.halt != sequence.num_computed or sequence.traceless:
+                continue
+            sequence.num_kept = sequence.num_computed
+            if known := self._known(slot):
+                self._slots.touch(known)
+                continue
+            for old in self._superseded(sequence):
+                residents.trim(old, 0)
+            residents.keep(slot, yields=sequence.request.background and sequence.request.max_tokens > 0)
 
     def promised(self, other: Sequence, sequence: Sequence) -> int:
         """Up to where `other` will compute and leave what `sequence` may begin with; 0 when it will not."""
         place = self._down(min(common_prefix(other.tokens, sequence.tokens), sequence.num_reusable))
         return place if self._is_mark(other, place, self._least) else 0
 
-    def known(self, slot: Slot) -> Slot | None:
+    def _known(self, slot: Slot) -> Slot | None:
         """The resident that has the very state of `slot`."""
         same = (s for s in self._slots.slots if not s.running and s.namespace == slot.namespace)
         return next((s for s in same if s.tokens == slot.tokens), None)
 
-    def superseded(self, sequence: Sequence) -> list[Slot]:
+    def _superseded(self, sequence: Sequence) -> list[Slot]:
         """What was kept of its answer so far."""
         return [s for s in self._slots.slots if not s.running and is_trail(s, sequence)]
 

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence as Seq
 
-    from reame.core.admission import Limits
     from reame.core.cost import StepCost
+    from reame.core.limits import Limits
     from reame.core.sequence import Sequence
 
 PROBE_STEPS = 200
 """So many steps in a row with no place for background work, and one row of it is taken all the same: the times that
 speak against it may be old."""
+ROUGH = 16
+"""Within so many more rows each number is tried: the curve is not smooth there. From there on it rises."""
 
 
 class IdleLane:
@@ -55,5 +57,6 @@ class IdleLane:
             return 0
         seconds = self._cost.seconds
         limit = seconds(num_rows) * (1 + self._limits.slowdown)
-        fitting = (more for more in range(most, 0, -1) if seconds(num_rows + more) <= limit)
+        rising = self._cost.rows_within(limit, num_rows + most) - num_rows
+        fitting = (more for more in range(min(most, max(rising, ROUGH)), 0, -1) if seconds(num_rows + more) <= limit)
         return next(fitting, int(self._unfilled > PROBE_STEPS and min(num_rows, most) > 0))

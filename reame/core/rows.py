@@ -10,10 +10,10 @@ from reame.core.draft import GAIN, draft_lengths
 if TYPE_CHECKING:
     from collections.abc import Sequence as Seq
 
-    from reame.core.admission import Limits
     from reame.core.cost import StepCost
     from reame.core.draft import Draft
     from reame.core.idle_lane import IdleLane
+    from reame.core.limits import Limits
     from reame.core.sequence import Sequence
 
 MOST_RESTORED = 2048

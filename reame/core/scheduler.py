@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import nan
 from typing import TYPE_CHECKING
 
-from reame.core.admission import Admission, Limits
+from reame.core.admission import Admission
 from reame.core.batch import Batch, Load, Output, Slice, StepResult
 from reame.core.capture import Capture
 from reame.core.checkpoints import in_equal_parts, in_turn
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from reame.core.blocks import Block
     from reame.core.draft import DraftCount
+    from reame.core.limits import Limits
     from reame.core.request import Request
     from reame.core.slots import Slots
 
@@ -132,15 +133,15 @@ class Scheduler:
     def plan(self, now: float) -> Batch | None:
         """The next step, or None when there is nothing to do."""
         self._expire(now)
-        self.admission.grow()
-        self.admission.keep_states()
+        self.admission.preemption.grow()
+        self.admission.checkpoints.keep(self.running, self.admission.residents)
         self.admission.admit(now)
         self._finish_warmed(now)
         self.admission.checkpoints.mark(self.running, self.admission.queue)
         restores, slices = self._rows.restores(self.running), self._rows.slices(self.running)
         num_written = sum(len(r.block.tokens) for r in restores) + sum(len(part.tokens) for part in slices)
-        self.admission.compact(num_written)
-        operations = (*self.admission.take_operations(), *self._capture.take(self.running))
+        self.admission.residents.compact(num_written)
+        operations = (*self.admission.residents.take_operations(), *self._capture.take(self.running))
         return Batch(operations, tuple(slices), tuple(restores)) if slices or operations or restores else None
 
     def commit(self, batch: Batch, result: StepResult, now: float) -> None:

@@ -96,7 +96,7 @@ class SchedulerCollector(Collector):
             tokens.add_metric([source, "rejected"], count.proposed - count.accepted)
             saved.add_metric([source], count.seconds)
         yield from (tokens, saved)
-        preempted = scheduler.admission.num_preempted
+        preempted = scheduler.admission.preemption.num_preempted
         yield CounterMetricFamily("reame_preemptions", "Sequences put back for want of cells.", value=preempted)
 
 

@@ -14,10 +14,10 @@ from attrs import evolve
 
 from reame.constraint.compiler import ConstraintCompiler
 from reame.constraint.tokens import tokens_of
-from reame.core.admission import Limits
 from reame.core.chat import ChatTemplate
 from reame.core.compaction import LONGEST_MOVE
 from reame.core.healing import Pieces
+from reame.core.limits import Limits
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots
 from reame.doctor.words import count

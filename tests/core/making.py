@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reame.core.admission import Admission, Limits
 from reame.core.batch import Batch, Output, Slice, StepResult
 from reame.core.draft import Draft
 from reame.core.events import Delta, Finish
+from reame.core.limits import Limits
 from reame.core.request import Request
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slot, Slots
@@ -15,6 +15,7 @@ from reame.core.slots import Slot, Slots
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from reame.core.admission import Admission
     from reame.core.sequence import Sequence
 
 LETTERS = b".abcdefghijklmnopqrstuvwxyz"

@@ -47,7 +47,7 @@ def test_it_gives_way_in_the_next_step_and_goes_on_from_where_it_was() -> None:
     play(loop)
     loop.add(request("a", "xyz", 2), 0.0)
     assert [rows(play(loop)) for _ in range(3)] == [{"a": 3}, {"a": 1}, {"w": 4}]
-    assert loop.admission.num_preempted == 0  # that counts who was put back for want of cells
+    assert loop.admission.preemption.num_preempted == 0  # that counts who was put back for want of cells
 
 
 def test_it_does_not_begin_beside_others() -> None:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from making import LETTERS, play, request, rows
 
-from reame.core.admission import Limits
 from reame.core.batch import Copy, Save
 from reame.core.checkpoints import in_equal_parts, in_turn
+from reame.core.limits import Limits
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots
 

@@ -35,7 +35,7 @@ class TestPreemption:
         assert rows(batch) == {"a": 1}
         assert names(loop.waiting()) == ["b"]
         assert told(loop) == {"a": ["x"]}
-        assert loop.admission.num_preempted == 1
+        assert loop.admission.preemption.num_preempted == 1
         assert loop.running[0].num_reserved == 9  # a whole reserve more, beyond the 7 it needs
 
     def test_it_goes_on_later_where_it_was_before_all_newcomers(self) -> None:
@@ -66,8 +66,8 @@ class TestPreemption:
         loop.add(request("b", "yy", 8), 0.0)  # 4 at first
         for _ in range(4):
             batch = play(loop)
-            assert set(rows(batch)) == {"a", "b"} or loop.admission.num_preempted
-        assert loop.admission.num_preempted == 1
+            assert set(rows(batch)) == {"a", "b"} or loop.admission.preemption.num_preempted
+        assert loop.admission.preemption.num_preempted == 1
         assert names(loop.waiting()) == ["b"]
         assert told(loop)["a"][-1] == "<length>"
         batch = play(loop)  # nobody needed b's cells, so it goes on where it stood; now a's make room

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reame.core.admission import Limits
 from reame.core.batch import Output, StepResult
 from reame.core.draft import Draft
+from reame.core.limits import Limits
 from reame.core.request import Request, Sampling
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots

@@ -204,7 +204,7 @@ class TestCounters:
             for prompt in prompts:
                 nursery.start_soon(client, prompt)
         assert [answers[prompt].texts for prompt in prompts] == [[text_of(prompt, 41)] for prompt in prompts]
-        assert counted(up, "preemptions") == up.loop.scheduler.admission.num_preempted > 0
+        assert counted(up, "preemptions") == up.loop.scheduler.admission.preemption.num_preempted > 0
         assert counted(up, "rows") == up.num_rows
         assert counted(up, "generated_tokens") == 82
         assert counted(up, "prompt_tokens") == 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from reame.core.admission import Limits
+from reame.core.limits import Limits
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots
 from reame.memory.answers import AnswerStore

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import trio
 from serving import call_of, config_of, prompt_of, serving, text_of
 
-from reame.core.admission import Limits
 from reame.core.events import Delta
+from reame.core.limits import Limits
 from reame.core.request import Request, Sampling
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots

@@ -12,8 +12,8 @@ from attrs import define, evolve, field
 from serving import PacedThread, call_of, config_of, prompt_of, serving, text_of
 
 from reame.config import EngineConfig
-from reame.core.admission import Limits
 from reame.core.draft import DraftCount
+from reame.core.limits import Limits
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots
 from reame.core.spin_choice import PATIENCE
