@@ -11,10 +11,10 @@ import pytest
 import tiny_models
 from attrs import evolve
 
-from reame.core.limits import Limits
 from reame.core.blocks import block_keys, root_key
 from reame.core.draft import Draft
 from reame.core.events import Delta, Finish
+from reame.core.limits import Limits
 from reame.core.request import Request, Sampling
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots
