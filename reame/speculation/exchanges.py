@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ ANCHORED = 3
 """So many tokens in a row that agree are no chance (numbers share digits): there two texts correspond."""
 LONGEST_PART = 12
 """Tokens of the old or the new part at most: what is longer is another text."""
+EACH_TOKEN = 8
+"""What a token takes in a comparison, in pairs of equal ones."""
 MOST = 64
 """Exchanges of a live text; one more replaces the oldest."""
 
@@ -70,9 +73,17 @@ class Exchanges:
 
     def compare(self, old: Sequence[int], new: Sequence[int]) -> None:
         """Learn from two texts, such as two prompts, what lies between the places where they correspond. Of what
-        precedes the first such place, and follows the last one, nothing is known. Milliseconds for some hundred tokens.
+        precedes the first such place, and follows the last one, nothing is known. What it takes says `effort`.
         """
         blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
         firm = [block for block in blocks if block.size >= ANCHORED]
         for block, following in pairwise(firm):
             self.learn(old[block.a + block.size : following.a], new[block.b + block.size : following.b])
+
+
+def effort(old: Sequence[int], new: Sequence[int]) -> int:
+    """What `Exchanges.compare` takes for these two: about half a microsecond each. A few milliseconds for some hundred
+    tokens of a text, but 20 where only two or three different ones alternate: it looks at all pairs of equal ones.
+    """
+    known = Counter(new)
+    return EACH_TOKEN * (len(old) + len(new)) + sum(count * known[token] for token, count in Counter(old).items())

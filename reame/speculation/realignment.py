@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from attrs import Factory, define
 
-from reame.speculation.exchanges import ANCHORED, Exchanges
+from reame.speculation.exchanges import ANCHORED, Exchanges, effort
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from reame.speculation.exchanges import Exchange
 
@@ -30,6 +30,10 @@ LEAST_REPEATED = 24
 """Tokens before the place that make a repeat, if they are the same and all that there are."""
 LEAST_FOLLOWED = 6
 """Tokens in common that make an old text worth following."""
+MOST_EFFORT, EFFORT = 1 << 16, 128
+"""What a text may spend on comparisons at once, some 30 ms (`exchanges.effort`), and what each of its tokens adds, some
+50 us. Texts of few different tokens find a longer past every few tokens, and to compare them takes longer than a step
+of a small model."""
 
 
 class Place(Protocol):
@@ -153,9 +157,11 @@ class Following:
 
     alignment: Alignment | None = None
     _exchanges: Exchanges = Factory(Exchanges)
+    _effort: int = MOST_EFFORT
 
-    def advance(self, drawn: Iterable[int]) -> None:
+    def advance(self, drawn: Sequence[int]) -> None:
         """The live text went on with these."""
+        self._effort = min(MOST_EFFORT, self._effort + EFFORT * len(drawn))
         for token in drawn:
             if self.alignment is None or self.alignment.is_over:
                 break
@@ -171,5 +177,12 @@ class Following:
         before = trail.place.before(COMPARED)
         is_repeat = len(before) >= LEAST_REPEATED and list(before) == list(tokens[-len(before) :])
         if not is_repeat:
-            self._exchanges.compare(before, tokens[-COMPARED - COMPARED // 4 :])
+            self._compare(before, tokens[-COMPARED - COMPARED // 4 :])
         self.alignment = Alignment(trail.place.after(WINDOW), trail.length, self._exchanges, is_repeat)
+
+    def _compare(self, old: Sequence[int], new: Sequence[int]) -> None:
+        """If it can be afforded."""
+        cost = effort(old, new)
+        if cost <= self._effort:
+            self._effort -= cost
+            self._exchanges.compare(old, new)

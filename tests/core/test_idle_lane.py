@@ -9,6 +9,7 @@ from attrs import evolve
 from making import names, request, rows, scheduler
 
 from reame.core.batch import Output, StepResult
+from reame.core.cost import EDGES
 from reame.core.idle_lane import PROBE_STEPS
 
 if TYPE_CHECKING:
@@ -169,3 +170,17 @@ def test_their_steps_follow_from_each_other_while_records_wait() -> None:
     assert loop.only_decodes
     loop.add(request("q", "b", 50), 0.0)
     assert not loop.only_decodes
+
+
+@pytest.mark.parametrize(("seconds_a_row", "num_fitting"), [(1e-6, 500), (1e-5, 50), (1e-4, 5), (1e-2, 0)])
+def test_the_rows_of_a_long_prompt_are_counted_in_a_few_looks(
+    seconds_a_row: float, num_fitting: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To look at each number from the most on down would take 0.2 ms of each step, to find that hardly one fits."""
+    loop = scheduler(num_cells=4000, max_rows=512)
+    loop.cost.seed({number: 0.010 + seconds_a_row * number for number in EDGES if number <= 512})
+    behind = loop.add(record("r", "b" * 2000), 0.0)
+    looks, seconds = [], loop.cost.seconds
+    monkeypatch.setattr(loop.cost, "seconds", lambda rows: looks.append(rows) or seconds(rows))
+    assert sum(rows for _, rows in loop.admission.lane.share([behind], 1)) == num_fitting
+    assert len(looks) < 32

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reame.speculation.exchanges import LONGEST_PART, MOST, Exchange, Exchanges
+from reame.speculation.exchanges import LONGEST_PART, MOST, Exchange, Exchanges, effort
 
 SMALL = st.lists(st.integers(0, 4), max_size=40)
 
@@ -82,3 +82,8 @@ def test_an_exchange_that_was_learned_stood_in_both_texts(old: list[int], new: l
             assert each.old != each.new
             assert any(tuple(old[i : i + len(each.old)]) == each.old for i in range(len(old)))
             assert any(tuple(new[i : i + len(each.new)]) == each.new for i in range(len(new)))
+
+
+def test_the_effort_is_that_of_all_pairs_of_equal_tokens() -> None:
+    assert effort(b"aab", b"abbc") - effort(b"xxx", b"abbc") == 2 * 1 + 1 * 2
+    assert effort(bytes(range(200)), bytes(range(200))) < effort(b"ab" * 100, b"ab" * 100) / 5

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from random import Random
+from typing import TYPE_CHECKING
+
 from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reame.speculation.exchanges import ANCHORED, Exchanges
-from reame.speculation.realignment import LEAST_FOLLOWED, LOST, REACH, Alignment, Following, Trail
+from reame.speculation.exchanges import ANCHORED, Exchanges, effort
+from reame.speculation.realignment import (
+    EFFORT,
+    LEAST_FOLLOWED,
+    LOST,
+    MOST_EFFORT,
+    REACH,
+    Alignment,
+    Following,
+    Trail,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    import pytest
 
 LETTERS = st.text("abc ", min_size=1, max_size=50)
 
@@ -197,3 +212,16 @@ def test_whatever_comes_it_stays_within_the_old_text(old: str, live: str) -> Non
         told, exchanged = alignment.ahead(16)
         assert len(told) == len(exchanged) <= 16
         assert alignment.is_over == (not told) or alignment.num_apart > LOST
+
+
+def test_a_text_of_two_letters_spends_no_more_on_comparisons_than_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nearly each of its tokens ends a longer past than the one that is followed."""
+    spent: list[int] = []
+    monkeypatch.setattr(Exchanges, "compare", lambda _, old, new: spent.append(effort(old, new)))
+    random, live, following = Random(1), list(b"ab" * 100), Following()
+    for number in range(500):
+        live.append(random.choice(b"ab"))
+        following.advance(live[-1:])
+        following.offer(Trail(LEAST_FOLLOWED + number, Spot(bytes(live[-300:]), 290)), live)
+    assert len(spent) > 1
+    assert sum(spent) <= MOST_EFFORT + 500 * EFFORT
