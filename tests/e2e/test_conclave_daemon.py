@@ -113,7 +113,18 @@ async def test_several_prompts(client: AsyncClient) -> None:
     assert len(best["reame"]["conclave"]) == 2
 
 
-WRONG: list[dict[str, Any]] = [{"best_of": 0}, {"best_of": 100}, {"best_of": 3, "n": 2}, {"reame": {"vote": "json"}}]
+async def test_the_elected_and_the_next(client: AsyncClient) -> None:
+    body = ask("2, 3, 5, 7,", 4, temperature=1, seed=1, best_of=4)
+    one = await answer(client, COMPLETIONS, body)
+    two = await answer(client, COMPLETIONS, body | {"n": 2, "reame": {"early_stop": False}})
+    assert [choice["index"] for choice in two["choices"]] == [0, 1]
+    assert two["choices"][0]["text"] == one["choices"][0]["text"]
+    assert two["reame"]["conclave"]["elected"] == one["reame"]["conclave"]["elected"]
+
+
+WRONG: list[dict[str, Any]] = [
+    {"best_of": 0}, {"best_of": 100}, {"best_of": 2, "n": 3}, {"best_of": "auto", "n": 2}, {"reame": {"vote": "json"}},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("fields", WRONG)
