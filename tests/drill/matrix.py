@@ -124,7 +124,8 @@ class Matrix:
 
     def tell(self, *ways: str) -> None:
         for way in ways:
-            print(f"{way}: {len(self.said[way])} prompts, tokens {dict(self.sources[way])}", flush=True)
+            num_same = sum(self.said["cold"][number] == said for number, said in self.said[way].items())
+            print(f"{way}: {num_same} of {len(self.prompts)} as cold, tokens {dict(self.sources[way])}", flush=True)
 
     def faults(self) -> list[str]:
         cold = self.said["cold"]
