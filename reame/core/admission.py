@@ -67,6 +67,8 @@ class Admission:
             if behind and len(self.preemption.behind()) >= room:
                 return
             reads_disk = not (behind and self.preemption.has_people(waiting))
+            if not reads_disk and self.prefixes.needs_disk(sequence):
+                continue
             while not self._place(sequence, now, reads_disk=reads_disk):
                 if behind or not self.preemption.make_way():
                     return

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from attrs import evolve
-from making import names, request, rows, scheduler
+from hypothesis import given
+from hypothesis import strategies as st
+from making import LETTERS, names, request, rows, scheduler
 
 from reame.core.batch import Output, StepResult
 from reame.core.cost import EDGES
@@ -184,3 +186,32 @@ def test_the_rows_of_a_long_prompt_are_counted_in_a_few_looks(
     monkeypatch.setattr(loop.cost, "seconds", lambda rows: looks.append(rows) or seconds(rows))
     assert sum(rows for _, rows in loop.admission.lane.share([behind], 1)) == num_fitting
     assert len(looks) < 32
+
+
+def test_nobody_looks_for_the_cells_of_those_that_need_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At each step, for each of them, through all slots: that took longer than the step. One that finds it all in
+    live cells is let in."""
+    loop = measured(flat, block_tokens=2)
+    loop.add(request("p", "abcdefghij", 50), 0.0)
+    step(loop, flat)
+    for number in range(9):
+        loop.add(record(f"r{number}", "xyzabcdefgh"), 0.0, num_on_disk=10)
+    loop.add(record("s", "abcdefghijk"), 0.0, num_on_disk=10)
+    looked, live = [], loop.admission.prefixes.live
+    monkeypatch.setattr(
+        loop.admission.prefixes, "live", lambda sequence: looked.append(sequence.request.id) or live(sequence)
+    )
+    assert step(loop, flat) == {"p": 1, "s": 1}
+    assert looked == ["s"]
+
+
+@given(st.lists(st.text("ab", max_size=12), max_size=3), st.text("ab", min_size=1, max_size=14), st.integers(0, 14))
+def test_who_needs_the_disk_would_read_from_it(residents: list[str], prompt: str, num_on_disk: int) -> None:
+    loop = scheduler(block_tokens=4)
+    for number, tokens in enumerate(residents):
+        loop.admission.slots.slots[number].tokens = [LETTERS.index(char) for char in tokens.encode()]
+    sequence = loop.add(record("r", prompt), 0.0, num_on_disk=num_on_disk)
+    prefixes = loop.admission.prefixes
+    _, length = prefixes.live(sequence)
+    wanted = prefixes.on_disk(sequence, length)
+    assert prefixes.needs_disk(sequence) == (wanted - length > 2)
