@@ -6,7 +6,6 @@ Prefill is catching up by many rows, decoding by one, a draft by a few that may 
 
 from __future__ import annotations
 
-from math import nan
 from typing import TYPE_CHECKING
 
 from reame.core.admission import Admission
@@ -15,9 +14,9 @@ from reame.core.capture import Capture
 from reame.core.checkpoints import in_equal_parts, in_turn
 from reame.core.cost import StepCost
 from reame.core.draft_account import account_drafts
-from reame.core.events import Delta, Event, Finish, FinishReason, TokenLogprob, certain
 from reame.core.rows import RowPlanner
 from reame.core.sequence import Sequence
+from reame.core.telling import Telling
 from reame.errors import RequestError
 
 if TYPE_CHECKING:
@@ -25,9 +24,11 @@ if TYPE_CHECKING:
 
     from reame.core.blocks import Block
     from reame.core.draft import DraftCount
+    from reame.core.events import Event, FinishReason
     from reame.core.limits import Limits
     from reame.core.request import Request
     from reame.core.slots import Slots
+
 
 class Scheduler:
     """Owner of all sequences and slots. Between `plan` and `commit` nothing else may be called.
@@ -54,9 +55,7 @@ class Scheduler:
         self._capture = Capture(slots, block_tokens)
         self.admission = Admission(slots, limits, self._capture, self.cost)
         self._rows = RowPlanner(limits, self.cost, self.admission.lane)
-        self._piece = piece
-        self._eog_tokens = eog_tokens
-        self._events: list[tuple[Sequence, Event]] = []
+        self._telling = Telling(piece, eog_tokens)
 
     @property
     def running(self) -> list[Sequence]:
@@ -89,9 +88,7 @@ class Scheduler:
         assert sequence.max_cells <= self.admission.slots.num_cells
         self.admission.queue.add(sequence)
         if request.forced:
-            top = request.logprobs
-            told = () if top is None else tuple(certain(t, self._piece(t), top) for t in request.forced)
-            self._emit(sequence, Output(request.forced, told), now)
+            self._take_drawn(sequence, Output(request.forced, self._telling.logprobs_of_forced(request)), now)
         return sequence
 
     def num_live(self, tokens: Iterable[int], namespace: str) -> int:
@@ -127,8 +124,7 @@ class Scheduler:
         self.admission.forget(namespace)
 
     def take_events(self) -> list[tuple[Sequence, Event]]:
-        events, self._events = self._events, []
-        return events
+        return self._telling.take_events()
 
     def plan(self, now: float) -> Batch | None:
         """The next step, or None when there is nothing to do."""
@@ -203,8 +199,7 @@ class Scheduler:
         for sequence in (*warm, *self.admission.take_warm_already()):
             sequence.first_token = now
             if sequence.request.prompt_logprobs and not sequence.rated:
-                (token,) = sequence.request.prompt
-                self._tell_rated(sequence, (TokenLogprob(token, self._piece(token), nan),))
+                self._telling.rated_alone(sequence)
             self._finish(sequence, "stop" if sequence.request.background else "length", now)
 
     def _advance(self, part: Slice, output: Output, cells: list[int], now: float) -> None:
@@ -215,52 +210,17 @@ class Scheduler:
         sequence.draft = None if self.admission.slots.whole_state else output.draft
         sequence.num_forced = max(0, len(output.tokens) - output.num_accepted - 1)
         if not sequence.request.max_tokens:
-            self._events.append((sequence, Delta(num_computed=sequence.num_computed)))
-        self._tell_rated(sequence, output.rated)
+            self._telling.computed(sequence)
+        self._telling.rated(sequence, output.rated)
         if output.error:
             self._finish(sequence, None, now, error=output.error)
         elif part.samples:
             sequence.first_token = sequence.first_token or now
-            self._emit(sequence, output, now)
+            self._take_drawn(sequence, output, now)
 
-    def _tell_rated(self, sequence: Sequence, rated: tuple[TokenLogprob, ...]) -> None:
-        """The prompt's tokens go out together, once the last of them is rated."""
-        sequence.rated += rated
-        if rated and len(sequence.rated) == len(sequence.request.prompt):
-            self._events.append((sequence, Delta(prompt_logprobs=sequence.rated)))
-
-    def _emit(self, sequence: Sequence, output: Output, now: float) -> None:
-        text = ""
-        reason: FinishReason | None = None
-        logprobs: tuple[TokenLogprob, ...] = ()
-        for position, token in enumerate(output.tokens):
-            sequence.tokens.append(token)
-            if token in self._eog_tokens:
-                reason = "stop"
-                break
-            piece = self._piece(token)
-            text += sequence.text.push(piece)
-            sequence.has_line = sequence.has_line or b"\n" in piece
-            sequence.untold_logprobs += output.logprobs[position : position + 1]
-            logprobs += sequence.take_logprobs()
-            is_over = output.is_over and position == len(output.tokens) - 1
-            reason = "stop" if is_over else self._reason_to_end(sequence, now)
-            if reason:
-                break
-        if reason:
-            text += sequence.text.finish()
-            logprobs += sequence.take_logprobs()
-        if text or logprobs:
-            self._events.append((sequence, Delta(text=text, logprobs=logprobs)))
-        if reason:
+    def _take_drawn(self, sequence: Sequence, output: Output, now: float) -> None:
+        if reason := self._telling.drawn(sequence, output, now):
             self._finish(sequence, reason, now)
-
-    def _reason_to_end(self, sequence: Sequence, now: float) -> FinishReason | None:
-        if sequence.text.stopped:
-            return "stop"
-        limit_s = sequence.request.generation_s
-        is_late = limit_s is not None and sequence.has_line and now - sequence.first_token >= limit_s
-        return "length" if is_late or sequence.num_generated == sequence.request.max_tokens else None
 
     def _finish(
         self,
@@ -273,13 +233,5 @@ class Scheduler:
     ) -> None:
         sequence.done = True
         self.admission.leave(sequence, keep=keep)
-        timings = sequence.timings(now, saved=self.cost.seconds(sequence.num_cached) if sequence.num_cached else 0.0)
-        finish = Finish(
-            reason=reason,
-            usage=sequence.usage(),
-            timings=timings,
-            drafts=sequence.drafts,
-            error=error,
-            stop=sequence.text.stop,
-        )
-        self._events.append((sequence, finish))
+        saved = self.cost.seconds(sequence.num_cached) if sequence.num_cached else 0.0
+        self._telling.ended(sequence, reason, now, saved=saved, error=error)

@@ -71,7 +71,7 @@ def test_what_was_taken_back_is_drawn_and_not_told() -> None:
 
 def test_a_late_answer_ends_once_it_has_a_line() -> None:
     loop = scheduler()
-    loop._piece = lambda token: b"\n" if token == NEWLINE else b"x"
+    loop._telling._piece = lambda token: b"\n" if token == NEWLINE else b"x"
     loop.add(evolve(request("late", "ab", 50), generation_s=2.0), 0)
     for now, token in ((1.0, 1), (2.0, NEWLINE), (2.9, 1), (3.1, 1)):
         play(loop, {"late": [token]}, now=now)
