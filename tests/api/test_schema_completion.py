@@ -202,7 +202,7 @@ def test_prompts_refused(prompt: object) -> None:
         ({"best_of": 0}, "best_of"),
         ({"best_of": 65}, "best_of"),
         ({"best_of": "most"}, "best_of"),
-        ({"best_of": 3, "n": 2}, "best_of"),
+        ({"best_of": 2, "n": 3}, "best_of"),
         ({"best_of": 1, "n": 2}, "best_of"),
         ({"logprobs": 6}, "logprobs"),
         ({"logprobs": True}, "logprobs"),
