@@ -104,6 +104,7 @@ class DecodeLoop:
                 forgotten, self._to_forget = self._to_forget, []
                 for namespace, _ in forgotten:
                     self.scheduler.forget(namespace)
+                    self.nudge()  # somebody waits for it: one step, not as many as it may run ahead
                 batch = self.scheduler.plan(trio.current_time())
                 self._send(self.scheduler.take_events())
                 for load in self.scheduler.take_loads():

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from serving import Answer
+    from trio.testing import MockClock
 
 FINGERPRINT = bytes(16)
 BLOCK = 8
@@ -121,6 +122,16 @@ async def test_what_runs_goes_on_and_leaves_nothing(kept: Kept) -> None:
     assert kept.on_disk(ANNA) == 0
     assert kept.answers.forget(ANNA) == 0
     assert kept.archive.forget(namespace=ANNA) == 0
+
+
+async def test_who_orders_it_waits_for_a_step_or_two_not_for_many(autojump_clock: MockClock) -> None:
+    call = call_of(prompt_of(41, 60), max_tokens=60)
+    async with serving(config_of(slots=2), thread=PacedThread(), run_ahead=32) as up, up.ask(call, key=ANNA) as replies:
+        await replies.__anext__()
+        before = len(up.engine.steps)
+        await up.loop.forget(ANNA)
+        assert len(up.engine.steps) - before <= 3
+        await read(replies)
 
 
 async def test_what_waits_for_a_place_leaves_nothing_either(kept: Kept) -> None:
