@@ -26,17 +26,17 @@ def register(app: App) -> None:
 
 def stats(*, config: File = None, sets: Sets = (), as_json: AsJson = False) -> int:
     """Show how much is kept, of how many models and keys, and how much may be. Reads the whole directory."""
-    from reame.commands import cache_work
+    from reame.commands import cache_show
 
-    cache_work.show_stats(_kept(config, sets), as_json=as_json)
+    cache_show.show_stats(_kept(config, sets), as_json=as_json)
     return 0
 
 
 def ls(*, config: File = None, sets: Sets = (), most: Most = 50, as_json: AsJson = False) -> int:
     """List the blocks, the last used first. With --json all of them, and the size and age as numbers."""
-    from reame.commands import cache_work
+    from reame.commands import cache_show
 
-    cache_work.show_entries(_kept(config, sets), most=most, as_json=as_json)
+    cache_show.show_entries(_kept(config, sets), most=most, as_json=as_json)
     return 0
 
 
@@ -67,9 +67,9 @@ def forget(*, key: Key, config: File = None, sets: Sets = (), as_json: AsJson = 
     What its requests that run at this moment compute is not kept. A daemon with memory.enabled = false keeps nothing
     here and is not told: its live cells go with its restart.
     """
-    from reame.commands import cache_work
+    from reame.commands import cache_forget
 
-    return cache_work.forget(_kept(config, sets), key, as_json=as_json)
+    return cache_forget.forget(_kept(config, sets), key, as_json=as_json)
 
 
 def _kept(path: Path | None, sets: tuple[str, ...]) -> Kept:

@@ -143,7 +143,7 @@ def test_forget_tells_running_daemons_and_deletes_what_they_still_wrote(
 
 
 def test_forget_says_which_daemon_does_not_answer(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reame.commands.cache_work.PATIENCE_S", 0.0)
+    monkeypatch.setattr("reame.commands.cache_forget.PATIENCE_S", 0.0)
     inbox = Inbox(memory)
     with pytest.raises(ReameError, match=rf"does not answer \(process {os.getpid()}\): what it has in RAM ends"):
         reame("forget", "--key", "bob")
