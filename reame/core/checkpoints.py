@@ -31,6 +31,8 @@ PARTS = 4
 LONG = 4
 """A step that ends early reads all weights once more: a prompt's own marks, which perhaps nobody will use, must save
 so many times what is worth waiting for."""
+ENOUGH = 64
+"""Tokens that hardly two texts have in common at the same places, if they are not the same."""
 
 
 class Checkpoints:
@@ -109,11 +111,14 @@ class Checkpoints:
 
 
 def is_trail(slot: Slot, sequence: Sequence) -> bool:
-    """`slot` holds a part of the answer of the running `sequence`, which will have a longer one soon."""
+    """`slot` holds a part of the answer of the running `sequence`, which will have a longer one soon. Asked at each step
+    of each pair: texts that begin alike are told apart by their ends."""
     length = len(slot.tokens)
+    end = slice(max(0, length - ENOUGH), length)
     return (
         slot.namespace == sequence.request.namespace
         and len(sequence.request.prompt) < length < len(sequence.tokens)
+        and slot.tokens[end] == sequence.tokens[end]
         and slot.tokens == sequence.tokens[:length]
     )
 
