@@ -2,7 +2,8 @@
 
 Each situation is a child process: confined before it starts, it makes its own choice. There the numbers of threads take
 turns, in rounds of half a second each, so that a neighbour meets all of them; a round in which others were busy is
-repeated. Judged is the mean speed, as a quota's stops are few and long, of the same rounds, by their median.
+repeated (with --patience 0 it counts). Judged is the mean speed, as a quota's stops are few and long, of the same
+rounds, by their median.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ def measure(count: int, patience: int) -> None:
     rates: dict[str, list[dict[int, float]]] = {kind: [] for kind in KINDS}
     loud = 0
     for kind, rows in KINDS.items():
-        while len(rates[kind]) < count and loud < patience:
+        while len(rates[kind]) < count and loud <= patience:
             watch = Watch(share)
             found = {threads: rate(bench, threads, rows) for threads in range(1, online_cpus() + 1)}
-            if watch.look().is_noise:
+            if patience and watch.look().is_noise:
                 loud += 1
             else:
                 rates[kind].append(found)
