@@ -1,7 +1,7 @@
 """What waits to be written to disk, in order. Owner: `Memory`, in the Trio thread.
 
-Bound: `MAX_PENDING` bytes wait, or one task that is larger (such as a large state); what comes on top is refused, but
-for what somebody waits for.
+Bound: `MAX_PENDING` bytes of cells wait, or one task that is larger (such as a large state), and `MAX_TEXTS` bytes of
+all else: neither keeps the other out. What comes on top is refused, but for what somebody waits for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from attrs import frozen
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MAX_PENDING = 64 << 20
+MAX_PENDING, MAX_TEXTS = 64 << 20, 16 << 20
 SHARE = 0.005
 """Of the time, that writing may take while somebody waits for tokens: a core that it takes is one that a step lacks,
 and all threads of the step wait for that one."""
@@ -25,12 +25,18 @@ LOOK_S = 0.1
 
 @frozen(eq=False)
 class Task:
-    """`job` is for an I/O thread; `size` bytes are held for it until it is done. `written` is set then."""
+    """`job` is for an I/O thread; `size` bytes, of cells or not, are held for it until it is done. `written` is set
+    then."""
 
     namespace: str
     size: int
     job: Callable[[], object]
     written: trio.Event | None = None
+    of_cells: bool = False
+
+    @property
+    def room(self) -> int:
+        return MAX_PENDING if self.of_cells else MAX_TEXTS
 
 
 class Backlog:
@@ -39,16 +45,18 @@ class Backlog:
     def __init__(self) -> None:
         self._urgent: deque[Task] = deque()
         self._other: deque[Task] = deque()
-        self._num_bytes = 0
+        self._num_bytes = {False: 0, True: 0}
+        """Not of cells, and of cells."""
         self._news = trio.Event()
         self._closed = False
 
     def put(self, task: Task, *, urgent: bool = False) -> bool:
         """False: there is no room, and the task is forgotten. One that somebody waits for, by `written`, is taken."""
-        if task.written is None and self._num_bytes and self._num_bytes + task.size > MAX_PENDING:
+        taken = self._num_bytes[task.of_cells]
+        if task.written is None and taken and taken + task.size > task.room:
             return False
         (self._urgent if urgent else self._other).append(task)
-        self._num_bytes += task.size
+        self._num_bytes[task.of_cells] += task.size
         self._news.set()
         return True
 
@@ -62,7 +70,7 @@ class Backlog:
         return (self._urgent or self._other).popleft()
 
     def done(self, task: Task) -> None:
-        self._num_bytes -= task.size
+        self._num_bytes[task.of_cells] -= task.size
         if task.written is not None:
             task.written.set()
 
@@ -75,15 +83,19 @@ class Backlog:
 
     async def rest(self, cost_s: float, is_busy: Callable[[], bool]) -> None:
         """After a task that took `cost_s` seconds of a processor: until that is `SHARE` of the time, or nobody needs
-        the processor more, or something urgent has come, or half of the room is taken, or it is closed."""
+        the processor more, or something urgent has come, or half of a room is taken, or it is closed."""
         until = trio.current_time() + cost_s / SHARE
-        while is_busy() and not (self._urgent or self._closed or self._num_bytes > MAX_PENDING // 2):
+        while is_busy() and not (self._urgent or self._closed or self._is_half_full):
             left = until - trio.current_time()
             if left <= 0:
                 return
             with trio.move_on_after(min(left, LOOK_S)):
                 await self._news.wait()
                 self._news = trio.Event()
+
+    @property
+    def _is_half_full(self) -> bool:
+        return self._num_bytes[True] > MAX_PENDING // 2 or self._num_bytes[False] > MAX_TEXTS // 2
 
     def close(self) -> None:
         """Nothing more will come: `next` ends when all is done."""

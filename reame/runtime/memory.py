@@ -1,7 +1,7 @@
 """What is kept on disk, as the tasks see it: look-ups that never fail, writing behind, and both in I/O threads.
 
 A fault of the disk is a miss and a counter, never an error to anybody. Bound: what waits for the disk is a `Backlog`;
-what that refuses is dropped and counted.
+what that refuses is dropped, and blocks among it are counted.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Memory:
     def keep(self, saved: Saved) -> None:
         """Write these blocks, soon."""
         size = sum(map(len, saved.payloads))
-        if not self._backlog.put(Task(saved.save.namespace, size, partial(self._write, saved))):
+        if not self._backlog.put(Task(saved.save.namespace, size, partial(self._write, saved), of_cells=True)):
             self.num_dropped += len(saved.payloads)
 
     def era(self, namespace: str) -> int:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from reame.runtime.backlog import MAX_PENDING, SHARE, Backlog, Task
+from reame.runtime.backlog import MAX_PENDING, MAX_TEXTS, SHARE, Backlog, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def task(name: str, size: int = 1, namespace: str = "") -> Task:
-    return Task(namespace, size, lambda: name)
+def task(name: str, size: int = 1, namespace: str = "", *, of_cells: bool = True) -> Task:
+    return Task(namespace, size, lambda: name, of_cells=of_cells)
 
 
 async def names(backlog: Backlog) -> list[object]:
@@ -88,9 +88,20 @@ async def test_what_is_urgent_or_half_the_room_waits_for_nobody(autojump_clock: 
             assert await rested(backlog, lambda: True) == pytest.approx(0.33)
 
 
-async def test_what_somebody_waits_for_is_taken_beside_a_task_larger_than_the_room() -> None:
+async def test_cells_and_texts_do_not_keep_each_other_out() -> None:
     backlog = Backlog()
     assert backlog.put(task("state", MAX_PENDING + 1))
-    assert not backlog.put(task("empty", 0))
+    assert not backlog.put(task("block", 0))
+    assert backlog.put(task("text", MAX_TEXTS, of_cells=False))
+    assert not backlog.put(task("answer", of_cells=False))
+    assert await names(backlog) == ["state", "text"]
+    assert backlog.put(task("block"))
+    assert backlog.put(task("answer", of_cells=False))
+
+
+async def test_what_somebody_waits_for_is_taken_into_full_rooms() -> None:
+    backlog = Backlog()
+    assert backlog.put(task("state", MAX_PENDING + 1))
+    assert backlog.put(task("text", MAX_TEXTS + 1, of_cells=False))
     assert backlog.put(Task("", 0, lambda: "erase", trio.Event()), urgent=True)
-    assert await names(backlog) == ["erase", "state"]
+    assert await names(backlog) == ["erase", "state", "text"]

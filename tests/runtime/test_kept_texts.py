@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from reame.core.batch import Save, Saved
 from reame.memory.answers import AnswerStore
+from reame.runtime.backlog import MAX_PENDING
 from reame.runtime.memory import Memory
 
 if TYPE_CHECKING:
@@ -75,3 +77,10 @@ async def test_without_a_store_there_is_nothing_to_delete() -> None:
     memory = Memory(None, None, fingerprint=b"f" * 16, block_tokens=0, salt=b"s", element_bytes=1)
     await keep(memory)
     assert not await memory.drop_text(NAME, namespace="anna")
+
+
+async def test_a_large_state_on_its_way_to_the_disk_keeps_no_text_out(store: AnswerStore) -> None:
+    async with remembering(store, now=False) as memory:
+        memory.keep(Saved(Save(0, "anna", (1, 2), 0, 2), (bytes(MAX_PENDING + 1),), 0.1))
+        await keep(memory)
+        assert await memory.text(NAME, namespace="anna") == SECRET
