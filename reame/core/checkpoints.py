@@ -111,8 +111,10 @@ class Checkpoints:
 
 
 def is_trail(slot: Slot, sequence: Sequence) -> bool:
-    """`slot` holds a part of the answer of the running `sequence`, which will have a longer one soon. Asked at each step
-    of each pair: texts that begin alike are told apart by their ends."""
+    """`slot` holds a part of the answer of the running `sequence`, which will have a longer one soon.
+
+    Asked for each pair at each step: texts that begin alike are told apart by their ends.
+    """
     length = len(slot.tokens)
     end = slice(max(0, length - ENOUGH), length)
     return (
