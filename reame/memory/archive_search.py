@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import ref
 
 import numpy as np
 from attrs import frozen
@@ -52,9 +53,9 @@ BRIEF, FULL = Walk(SHORT, 0, FEW), Walk(LONG, FEW, MOST_SITES)
 
 class ArchivedPlace(NamedTuple):
     """A `realignment.Place`, behind the cell `last`. It can be read for as long as somebody holds it: nothing when the
-    file cannot be read any more."""
+    file cannot be read any more, or was let go of before."""
 
-    segment: Segment
+    segment: Segment | None
     last: int
     vocab_size: int
 
@@ -67,6 +68,8 @@ class ArchivedPlace(NamedTuple):
         return list(takewhile(self.vocab_size.__gt__, reversed(words)))[::-1]
 
     def _words(self, first: int, count: int) -> list[int]:
+        if self.segment is None:
+            return []
         try:
             data = self.segment.file.read(CELL_BYTES * count, HEADER_BYTES + CELL_BYTES * first)
         except OSError:
@@ -84,7 +87,8 @@ class Search:
         self._words = np.zeros(size, np.uint32)
         self._view = self._words.data
         self._address = self._words.ctypes.data
-        self._found: dict[int, tuple[Segment, int]] = {}
+        self._found: dict[int, tuple[ref[Segment], int]] = {}
+        """By age. It keeps no file open: what is forgotten leaves the disk with its shelf, not with the next query."""
 
     def sites(self, segments: Sequence[Segment], tail: Sequence[int], most: int) -> list[Site]:
         """At most 24, the newest first; `segments` are in the order of their age, the newest last.
@@ -106,7 +110,8 @@ class Search:
 
     def place(self, site: Site) -> ArchivedPlace:
         """Of one that `sites` has just given."""
-        return ArchivedPlace(*self._found[site.age], self._vocab_size)
+        segment, last = self._found[site.age]
+        return ArchivedPlace(segment(), last, self._vocab_size)
 
     def _walk(self, segments: Sequence[Segment], tail: Sequence[int], most: int, walk: Walk) -> list[int]:
         """Read the cells around each place into a row of the buffer. The ages of the places, in tokens."""
@@ -118,7 +123,7 @@ class Search:
         ages: list[int] = []
         found = self._found
         for segment in reversed(segments):
-            entry, below = segment.head(walk.chain, key), POSITION
+            entry, below, known = segment.head(walk.chain, key), POSITION, ref(segment)
             while entry and steps < MOST_STEPS and len(ages) < most_sites:
                 place = entry & POSITION
                 if place >= below or pread(segment.number, address, size, FIRST_ROW + CELL_BYTES * place) != size:
@@ -127,7 +132,7 @@ class Search:
                 below, following = place, view[link]
                 if entry >> POSITION_BITS == tag:
                     ages.append(newer + segment.num_words - place)
-                    found[ages[-1]] = segment, place
+                    found[ages[-1]] = known, place
                     address += size
                     link += row_words
                 entry = following

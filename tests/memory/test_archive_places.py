@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from generations import new_archive, text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FIRST, SECOND, THIRD = text(1, 80), text(2, 300), text(3, 50)
 
@@ -45,6 +42,24 @@ def test_it_can_be_read_after_other_questions_and_after_its_file_is_gone(tmp_pat
     assert archive.continuations(SECOND[10:20], namespace="", most=8)
     archive.forget(namespace="")
     assert place.after(4) == FIRST[20:24]
+
+
+def test_what_is_forgotten_leaves_the_disk_though_it_was_asked_for_last(tmp_path: Path) -> None:
+    archive = new_archive(tmp_path)
+    archive.append(FIRST, namespace="")
+    (site,) = archive.continuations(FIRST[10:20], namespace="", most=8)
+    archive.forget(namespace="")
+    mine = [link for link in map(_link, Path("/proc/self/fd").iterdir()) if link.startswith(str(tmp_path))]
+    assert mine == []
+    place = archive.place(site)
+    assert place.after(9) == place.before(9) == []
+
+
+def _link(file: Path) -> str:
+    try:
+        return str(file.readlink())
+    except OSError:  # that of the directory itself
+        return ""
 
 
 def test_what_was_cut_short_ends_there(tmp_path: Path) -> None:
