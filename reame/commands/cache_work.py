@@ -4,7 +4,7 @@ takes longer than showing a help text."""
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from attrs import frozen
 
 from reame.commands.archive_work import own_salt
 from reame.config_keys import load_api_keys
-from reame.errors import ReameError
+from reame.errors import ConfigError, ReameError
 from reame.memory import answers, archive_files, block_directory, upkeep
 from reame.memory.answers import AnswerStore
 from reame.memory.block_directory import BlockDirectory
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from reame.config import Config
+    from reame.config_keys import ApiKey
 
 @frozen
 class Kept:
@@ -94,8 +95,11 @@ def closing(here: Kept) -> Iterator[None]:
 
 
 def _names(config: Config) -> dict[str, str]:
-    """Tags of namespaces and the names of their API keys, as far as the configuration knows them."""
-    keys = load_api_keys(config.server.api_keys_file) if config.server.api_keys_file else ()
+    """Tags of namespaces and the names of their API keys, as far as they are known here: the copy of the keys that a
+    service has is gone while it does not run."""
+    keys: tuple[ApiKey, ...] = ()
+    with suppress(ConfigError):
+        keys = load_api_keys(config.server.api_keys_file) if config.server.api_keys_file else ()
     return {namespace_tag(name): name for name in ("", *(key.name for key in keys))}
 
 

@@ -151,6 +151,14 @@ def test_forget_says_which_daemon_does_not_answer(memory: Path, monkeypatch: pyt
     assert len(block_files(memory / "blocks")) == 4
 
 
+def test_without_the_keys_file_which_a_service_at_rest_has_not(
+    memory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "keys").unlink()
+    assert as_json(capsys, "forget", "--key", "alice")["deleted"]["blocks"] == 3
+    assert len(block_files(memory / "blocks")) == 3
+
+
 @pytest.mark.usefixtures("memory")
 def test_forget_where_all_is_shared_says_what_to_do() -> None:
     with pytest.raises(ConfigError, match="reame cache clear deletes everything"):
