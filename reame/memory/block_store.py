@@ -199,20 +199,18 @@ class BlockStore:
         )
 
     def _try_to_store(self, block: Block, namespace: str, until: float | None, element_bytes: int) -> bool:
-        why: object = None
         for _ in range(ATTEMPTS):
             try:
                 done = self._store(block, namespace, until, element_bytes)
+            except FileNotFoundError:
+                continue  # somebody deletes folders meanwhile: the disk is not at fault
             except (BlockingIOError, Unusable):
                 return False
             except OSError as error:
-                why = error.strerror or error
-                if not isinstance(error, FileNotFoundError):
-                    break
-            else:
-                self._outage.end()
-                return done
-        self._outage.begin(why)
+                self._outage.begin(error.strerror or error)
+                return False
+            self._outage.end()
+            return done
         return False
 
     def _store(self, block: Block, namespace: str, until: float | None, element_bytes: int) -> bool:

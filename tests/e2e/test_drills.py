@@ -18,7 +18,7 @@ DRILLS = Path(__file__).resolve().parents[1] / "drill"
         "oracle --count 20",
         "lossless --count 8",
         "structure --count 1 --each 1 --room 24 --step 150",
-        "disk_luck --kills 0 --flips 1 --prompts 0",
+        "disk_luck --kills 0 --flips 12 --prompts 0",
         "mixed --minutes 0.05 --clients 12",
         "neighbour --count 1 --tokens 8 --at-most 1e9",
         "ends --count 2",
