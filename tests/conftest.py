@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 from hypothesis import HealthCheck, settings
+from turns import turn
 
 from reame.catalog import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
     from trio.testing import MockClock
@@ -29,6 +30,12 @@ settings.register_profile(
 )
 settings.register_profile("search", settings.get_profile("default"), deadline=None, max_examples=1000)
 settings.load_profile("suite")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    with turn(alone=item.get_closest_marker("alone") is not None):
+        return (yield)
 
 
 @pytest.fixture(scope="session", autouse=True)

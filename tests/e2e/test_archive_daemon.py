@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from conftest import Launch
     from daemon_process import DaemonProcess
 
+pytestmark = pytest.mark.alone
 PROMPT = "The sun was low when the old man closed his shop and"
 LENGTH = 64
 QUESTION = ask(PROMPT, LENGTH, logit_bias=ENDLESS)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from conftest import Launch
     from daemon_process import DaemonProcess
 
+pytestmark = pytest.mark.alone
 ALICE, BOB = "sk-alice-0f3b9d71", "sk-bob-77aa01"
 FRESH = {"reame": {"answers": False}, "logit_bias": ENDLESS}
 QUESTION = say("Write three sentences about a lighthouse keeper.", 60, **FRESH)
