@@ -8,6 +8,7 @@ import pty
 import signal
 import subprocess
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import psutil
@@ -128,7 +129,10 @@ def test_a_model_that_does_not_run_is_a_finding_beside_the_machine(tmp_path: Pat
 
 def test_ctrl_c_ends_it_and_its_children(model_path: Path, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "reame", "doctor", str(model_path), "--seconds", "40"]
-    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # the suite may run in a shell's background
+    with subprocess.Popen(
+        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heard
+    ) as running:
         assert running.stderr is not None
         lines = iter(running.stderr)
         assert "trying the model" in next(lines)
