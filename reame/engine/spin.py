@@ -52,10 +52,6 @@ class SpinSwitch:
         self._libgomp: Any = libgomp
         self._ends: threading.Event | None = None
 
-    @property
-    def is_short(self) -> bool:
-        return self._ends is not None
-
     def shorten(self) -> None:
         if self._ends is None:
             self._ends = threading.Event()

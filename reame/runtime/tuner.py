@@ -152,7 +152,7 @@ class Tuner:
         else:
             self._spin.lengthen()
             log.info("threads spin long again: nobody else uses these cores")
-        self._metrics.short_spin.set(self._spin.is_short)
+        self._metrics.short_spin.set(self._spin_choice.is_short)
 
     def _set(self, decode: int, prefill: int) -> None:
         """On the decode thread."""

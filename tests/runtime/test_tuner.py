@@ -281,15 +281,12 @@ async def test_threads_change_between_the_steps_of_a_loop_that_runs_ahead(monkey
 class Switch:
     """Notes what it is told."""
 
-    is_short: bool = False
     told: list[str] = field(factory=list)
 
     def shorten(self) -> None:
-        self.is_short = True
         self.told.append("short")
 
     def lengthen(self) -> None:
-        self.is_short = False
         self.told.append("long")
 
 

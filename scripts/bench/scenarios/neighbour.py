@@ -1,8 +1,9 @@
 """One stream alone, then the same beside one process that never sleeps, pinned to nothing.
 
 Shows how much slower decoding gets when it loses a share of the cores, as on a shared or oversubscribed machine.
-Favours Reame: it lets ggml's threads spin only shortly at their barriers (`spin_count`, libgomp's GOMP_SPINCOUNT). The
-second rival is llama-server with the same environment variable, for it is no magic: anybody may set it.
+Favours Reame: in company it lets ggml's threads spin only shortly at their barriers (`spin_count`, libgomp's
+GOMP_SPINCOUNT). The second rival is llama-server with the same environment variable, for it is no magic: anybody may
+set it.
 """
 
 from __future__ import annotations
