@@ -15,10 +15,10 @@ class Limits:
     `reserve`: cells promised to an answer at first. `min_wait`: tokens of a prefix, being computed by another, that are
     worth waiting for. `min_chunk`: rows that a prefill gets in any step. Garbage is compacted from `min_garbage` cells
     on, in pieces of `longest_move` tokens. A resident that the disk has leaves its cells when `rent_rows` rows were
-    computed since it was last used. A step should take at most `step_seconds` when somebody decodes,
-    `prefill_seconds` when nobody does (that bounds how long a newcomer or a cancel waits). Background work may make a
-    step with people in it longer by the share `slowdown`. A state that cannot be cut is kept every `stride` tokens of a
-    long prompt and every `trail` tokens of an answer (`core.checkpoints`).
+    computed since it was last used, or are known to come. A step should take at most `step_seconds` when somebody
+    decodes, `prefill_seconds` when nobody does (that bounds how long a newcomer or a cancel waits). Background work may
+    make a step with people in it longer by the share `slowdown`. A state that cannot be cut is kept every `stride`
+    tokens of a long prompt and every `trail` tokens of an answer (`core.checkpoints`).
     """
 
     max_running: int

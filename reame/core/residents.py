@@ -71,18 +71,20 @@ class Residents:
             if not slot.running and slot.namespace == namespace:
                 self.trim(slot, 0)
 
-    def compact(self, num_rows: int) -> None:
+    def compact(self, num_rows: int, num_coming: int) -> None:
         """Before a step that writes `num_rows` cells: make garbage fresh cells where it must be or is well worth it.
+        `num_coming`: rows that are known to be computed, in this step and later ones.
 
         Attention looks at every cell that is not fresh, for every row: 0.2 us a cell with the smallest models. So a
         resident pays rent, and after `rent_rows` rows it has cost as much as reading it from the disk will (rent or
-        buy: at most twice the cost of knowing the future). A move costs about 25 us a token; with more garbage than
+        buy: at most twice the cost of knowing the future; what is known of it, the rest of the prompts that are being
+        read, counts at once). A move costs about 25 us a token; with more garbage than
         held cells it has paid after a hundred rows. When cells run out, residents make room for the next while as
         well: else this would come again soon.
         """
         slots = self.slots
         must = num_rows > slots.num_fresh
-        overdue = self._overdue() if num_rows else []
+        overdue = self._overdue(num_coming) if num_rows else []
         num_garbage = slots.num_garbage + sum(len(slot.tokens) for slot in overdue)
         num_kept = max(0, slots.num_written - num_garbage)
         worth_it = num_garbage >= max(self._limits.min_garbage, num_kept if num_rows else 0)
@@ -94,11 +96,12 @@ class Residents:
             self.evict()
         self.operations.append(Compact(tuple(slots.compact(self._limits.longest_move))))
 
-    def _overdue(self) -> list[Slot]:
-        """Residents that the disk has and nobody used for long. A state costs nobody anything until it is used."""
+    def _overdue(self, num_coming: int) -> list[Slot]:
+        """Residents that the disk has and nobody will have used for long. A state costs nobody
+        anything until it is used."""
         if self.slots.whole_state:
             return []
-        due = self.slots.num_rows - self._limits.rent_rows
+        due = self.slots.num_rows + num_coming - self._limits.rent_rows
         residents = (s for s in self.slots.slots if not s.running and s.tokens and s.rows_at_use < due)
         return [slot for slot in residents if self._capture.is_saved(slot)]
 

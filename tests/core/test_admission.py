@@ -193,9 +193,19 @@ class TestRent:
         loop = scheduler(min_garbage=8, rent_rows=10, block_tokens=4)
         old = resident(loop.admission.slots, [9] * 12)
         old.num_saved = 12
-        assert self.grown(loop, 11) == []
+        assert self.grown(loop, 10) == []
         assert [type(each) for each in play(loop).operations] == [Trim, Compact]
         assert old.tokens == []
+
+    def test_a_long_prompt_does_not_pay_first_for_what_leaves_anyway(self) -> None:
+        operations = {}
+        for length in (10, 11):
+            loop = scheduler(min_garbage=8, rent_rows=10, block_tokens=4)
+            old = resident(loop.admission.slots, [9] * 12)
+            old.num_saved = 12
+            loop.add(request("new", "x" * length, 1), 0.0)
+            operations[length] = [type(each) for each in play(loop).operations]
+        assert operations == {10: [], 11: [Trim, Compact]}
 
     def test_one_that_was_not_saved_stays(self) -> None:
         loop = scheduler(min_garbage=8, rent_rows=10)
