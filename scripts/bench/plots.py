@@ -55,7 +55,7 @@ THEMES = (
 
 @frozen(kw_only=True)
 class Chart:
-    """Lines of one scenario. `log`: axes whose steps are factors."""
+    """Lines of one scenario. `log`: axes whose steps are factors. `ticks`: where the x axis is marked."""
 
     scenario: str
     curve: str
@@ -63,8 +63,11 @@ class Chart:
     x: str
     y: str
     log: str = ""
+    ticks: tuple[int, ...] = ()
     percent: bool = False
 
+
+HOURS = (0, 6, 12, 18, 24)
 
 CHARTS = (
     Chart(
@@ -72,6 +75,7 @@ CHARTS = (
         curve="avoided",
         title="The longer it runs, the cheaper it gets",
         x="hour of the day",
+        ticks=HOURS,
         y="tokens so far that were\nnot computed, %",
         percent=True,
     ),
@@ -80,6 +84,7 @@ CHARTS = (
         curve="cost",
         title="What a request has cost so far",
         x="hour of the day",
+        ticks=HOURS,
         y="processor seconds\na request",
     ),
     Chart(
@@ -94,8 +99,8 @@ CHARTS = (
         scenario="gap",
         curve="silences",
         title="A reader's waits beside a long prompt",
-        x="wait for the next word, s",
-        y="so many waits\nare longer",
+        x="waits, the longest first",
+        y="seconds",
         log="xy",
     ),
     Chart(
@@ -188,16 +193,18 @@ def _chart(pyplot: Any, chart: Chart, found: Sequence[Line], theme: Theme) -> An
         axes.plot(line.x, middle, color=colour, linewidth=2.5, label=line.label, marker="o" if len(line.x) < 9 else "")
         axes.fill_between(line.x, low, high, color=colour, alpha=0.2, linewidth=0)
     if "x" in chart.log:
-        axes.set_xscale("log", base=2 if len(found[0].x) < 9 else 10)
+        axes.set_xscale("log", base=2 if max(x for line in found for x in line.x) < 65 else 10)
         axes.xaxis.set_major_formatter("{x:g}")
     if "y" in chart.log:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:g}")
     else:
         axes.set_ylim(bottom=0)
+    if chart.ticks:
+        axes.set_xticks(chart.ticks)
     axes.set(xlabel=chart.x, ylabel=chart.y)
     axes.set_title(chart.title, loc="left", fontweight="bold")
-    axes.legend()
+    figure.legend(loc="outside lower center")
     return figure
 
 
@@ -221,7 +228,7 @@ def _ratios(pyplot: Any, ratios: Sequence[Mark], theme: Theme, told: Mapping[str
     figure, axes = pyplot.subplots(figsize=(6.4, 1.6 + 0.42 * len(ratios)), layout="constrained")
     ahead, behind = theme.colours[:2]
     for place, mark in enumerate(reversed(ratios)):
-        colour = (ahead if mark.middle > 1 else behind) if mark.is_verdict else theme.colours[4]
+        colour = (ahead if mark.middle > 1 else behind) if mark.is_verdict and mark.middle != 1 else theme.colours[4]
         axes.plot((mark.low, mark.high), (place, place), color=colour, linewidth=3, solid_capstyle="round")
         face = colour if mark.is_verdict else theme.paper
         axes.plot(mark.middle, place, "o", markersize=9, markeredgewidth=2, color=colour, markerfacecolor=face)

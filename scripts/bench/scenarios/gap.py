@@ -27,7 +27,7 @@ def measure(run: Run) -> dict[str, float]:
         raise BenchError("the running stream ended by itself before the long prompt was read: nothing to measure")
     start, end = newcomer.sent, newcomer.sent + newcomer.first_token_s
     silences = sorted(stream.gaps(start, end), reverse=True)
-    run.curves["silences"] = [(wait, longer) for longer, wait in enumerate(silences, 1)]
+    run.curves["silences"] = [*enumerate(silences, 1)]
     return {
         "gap": stream.worst_gap(start, end),
         "pace": stream.pieces_within(start, end) / (end - start),
