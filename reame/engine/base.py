@@ -145,7 +145,8 @@ class Engine(Protocol):
     def free_sampler(self, sampler: Sampler) -> None: ...
 
     def sample(self, row: int, sampler: Sampler) -> int:
-        """Draw the token after row `row` (index into the last `decode`, `sampled` set) and let the sampler know it."""
+        """Draw the token after row `row` (index into the last `decode`, `sampled` set) and let the sampler know it. One
+        that is plain greedy keeps nothing, and may be asked about a row again."""
         ...
 
     def accept(self, sampler: Sampler, token: int) -> None:

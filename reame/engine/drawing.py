@@ -33,6 +33,7 @@ class Drawing:
         self._healing = healing
         self._engine = engine
         self._num_top = request.logprobs
+        self._asks_first = request.sampling.is_plain_greedy and self._num_top is None
         self._sampler = engine.new_sampler(request.sampling, request.prompt)
         for token in request.forced:
             self._force(token)
@@ -82,14 +83,9 @@ class Drawing:
             self.matcher.consume(token)
 
     def _sample(self, row: int, logprobs: list[TokenLogprob]) -> int:
-        """The constraint's mask comes first: probabilities are those among what is allowed."""
-        mask = None
-        if mask_of := self._healing or self.matcher:
-            mask = mask_of.mask()
-            self._engine.mask(row, mask)
-        token = self._engine.sample(row, self._sampler)
-        if self.matcher and mask is not None and not mask[token]:
-            raise RequestError("logit_bias forbids all that may come next under the constraint", param="logit_bias")
+        token = self._unmasked(row)
+        if token is None:
+            token = self._masked(row)
         if self._num_top is not None:
             piece = self._engine.vocabulary.piece
             logprob, rivals = self._engine.logprobs(row, token, self._num_top)
@@ -99,6 +95,26 @@ class Drawing:
         if self._healing:
             self._healing.consume(self._engine.vocabulary.piece(token))
             self._healing = None if self._healing.is_over else self._healing
+        return token
+
+    def _unmasked(self, row: int) -> int | None:
+        """The likeliest of all tokens, where that is what is wanted and the constraint allows it: it is asked about one
+        token instead of the whole vocabulary, which takes five times as long. None: see `_masked`."""
+        if not self._asks_first or self._healing or self.matcher is None:
+            return None
+        token = self._engine.sample(row, self._sampler)
+        is_end = token in self._engine.info.eog_tokens
+        return token if not is_end and self.matcher.legal_prefix((token,)) else None
+
+    def _masked(self, row: int) -> int:
+        """The constraint's mask comes first: probabilities are those among what is allowed."""
+        mask = None
+        if mask_of := self._healing or self.matcher:
+            mask = mask_of.mask()
+            self._engine.mask(row, mask)
+        token = self._engine.sample(row, self._sampler)
+        if self.matcher and mask is not None and not mask[token]:
+            raise RequestError("logit_bias forbids all that may come next under the constraint", param="logit_bias")
         return token
 
     def _note_forced(self, token: int, logprobs: list[TokenLogprob]) -> None:

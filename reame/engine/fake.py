@@ -237,15 +237,14 @@ class FakeEngine:
 
 
 def fake_token(state: int, sampler: FakeSampler, vocab_size: int, allowed: Sequence[bool] | None = None) -> int:
-    """The next token after cells that hash to `state`. Rarely the end (1 in 32), else as its sampler draws; one of
-    the allowed ones."""
+    """The next token after cells that hash to `state`. Rarely the end (1 in 32), else as its sampler draws; when that
+    is not allowed, the next one that is."""
     noise = sampler.random.randrange(1 << 16) if sampler.sampling.temperature > 0 else 0
     penalty = len(sampler.drawn) if sampler.sampling.presence_penalty else 0
     draw = hash((state, noise, penalty))
-    if allowed is not None:
-        choices = [token for token in range(vocab_size) if allowed[token]]
-        return choices[draw % len(choices)]
-    return 0 if draw % 32 == 0 else 1 + (draw // 32) % (vocab_size - 1)
+    likeliest = 0 if draw % 32 == 0 else 1 + (draw // 32) % (vocab_size - 1)
+    ranked = ((likeliest + place) % vocab_size for place in range(vocab_size))
+    return likeliest if allowed is None else next(token for token in ranked if allowed[token])
 
 
 def reference_tokens(

@@ -18,11 +18,17 @@ if TYPE_CHECKING:
     from reame.engine.llama import LlamaEngine
 
 
-def drawing(engine: LlamaEngine, compiler: ConstraintCompiler, banned: tuple[int, ...]) -> Drawing:
-    prompt = tuple(engine.vocabulary.tokenize("Is it red?", add_special=True, parse_special=False))
+def read(engine: LlamaEngine, text: str) -> tuple[int, ...]:
+    """Its tokens, which are all that the engine then holds."""
+    prompt = tuple(engine.vocabulary.tokenize(text, add_special=True, parse_special=False))
     engine.trim(0, 0)
     engine.compact(())
     engine.decode([Row(token, place, 0, place == len(prompt) - 1) for place, token in enumerate(prompt)])
+    return prompt
+
+
+def drawing(engine: LlamaEngine, compiler: ConstraintCompiler, banned: tuple[int, ...]) -> Drawing:
+    prompt = read(engine, "Is it red?")
     sampling = Sampling(temperature=0, logit_bias=tuple((token, -100.0) for token in banned))
     request = Request(id="r", prompt=prompt, max_tokens=8, sampling=sampling)
     return Drawing(engine, request, compiler.matcher(Constraint("choice", '["yes","no"]')))
@@ -47,3 +53,39 @@ def test_a_request_that_bans_all_that_is_allowed_fails(engine: LlamaEngine, comp
     with pytest.raises(RequestError, match="logit_bias"):
         banned.verify(last_row(engine), ())
     banned.close()
+
+
+PERSON = """{"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+"required": ["name", "age"]}"""
+CONSTRAINTS = (
+    Constraint("regex", "[a-z ]{3,12}(, [0-9]+)?"),
+    Constraint("json_schema", PERSON),
+    Constraint("choice", '["Paris is nice", "Paris", "London"]'),
+)
+
+
+def answer(engine: LlamaEngine, compiler: ConstraintCompiler, constraint: Constraint, top: int | None) -> list[int]:
+    """The greedy one's first tokens."""
+    prompt = read(engine, "The capital of France is")
+    sampling = Sampling(temperature=0)
+    request = Request(id="r", prompt=prompt, max_tokens=24, sampling=sampling, logprobs=top)
+    drawn = Drawing(engine, request, compiler.matcher(constraint))
+    row, tokens = last_row(engine), []
+    while True:
+        new = drawn.verify(row, ()).tokens
+        tokens += new
+        if drawn.is_over or tokens[-1] in engine.info.eog_tokens or len(tokens) >= request.max_tokens:
+            drawn.close()
+            return tokens
+        place, row = engine.length(0), len(new) - 1
+        engine.decode([Row(token, place + i, 0, i == row) for i, token in enumerate(new)])
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS, ids=lambda each: each.kind)
+def test_a_greedy_answer_is_the_likeliest_of_what_is_allowed(
+    engine: LlamaEngine, compiler: ConstraintCompiler, constraint: Constraint
+) -> None:
+    """The mask of the whole vocabulary is asked for only where the likeliest token is forbidden, or for logprobs."""
+    plain = answer(engine, compiler, constraint, None)
+    assert plain == answer(engine, compiler, constraint, 0)
+    assert len(plain) > 1
