@@ -45,12 +45,14 @@ class Setup:
 
 @frozen
 class Side:
-    """One column of a table. `args` and `env` are added to the command and the environment of its kind."""
+    """One column of a table. `args` and `env` are added to the command and the environment of its kind. `keys`: whoever
+    asks sends one of them, and has a memory of his own; none: nobody does."""
 
     label: str
     kind: Literal["reame", "llama-server", "llama-bench", "url"]
     args: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
+    keys: tuple[str, ...] = ()
 
 
 REAME = Side("Reame", "reame")
@@ -165,7 +167,10 @@ def start(side: Side, setup: Setup, *, binaries: Path, scratch: Path) -> Server:
     """
     port = free_port()
     if side.kind == "reame":
-        (scratch / "reame.toml").write_text(tomli_w.dumps(reame_config(setup, port)))
+        config = reame_config(setup, port)
+        if side.keys:
+            config["server"]["api_keys_file"] = str(_key_file(scratch, side.keys))
+        (scratch / "reame.toml").write_text(tomli_w.dumps(config))
         command = [str(Path(sys.executable).with_name("reame")), "serve", "--config", str(scratch / "reame.toml")]
         command += side.args
     else:
@@ -179,6 +184,13 @@ def start(side: Side, setup: Setup, *, binaries: Path, scratch: Path) -> Server:
         raise
     server.rest()
     return server
+
+
+def _key_file(scratch: Path, keys: Sequence[str]) -> Path:
+    path = scratch / "keys"
+    path.touch(mode=0o600)
+    path.write_text("\n".join(keys) + "\n")
+    return path
 
 
 def _spawn(

@@ -2,8 +2,9 @@
 
 Shows what consensus costs and gains: how many of the forty are right, and the wall time against that of one answer,
 with early stop and without. One answer is the greedy one, which is also candidate 0. Each prompt is read beforehand, so
-that times are those of answering; the three manners take turns in being first, as later ones may be helped by what
-earlier ones left behind. There is no rival: another server's five answers one after the other cost five times one.
+that times are those of answering. The three manners ask with a key each: else the greedy answer would be drafted from
+what the candidates wrote, and the candidates from it. There is no rival: another server's five answers one after the
+other cost five times one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from attrs import define
 from bench.errors import BenchError
 from bench.quiz import quiz
 from bench.scenario import Metric, Run, Scenario
+from bench.sides import Side
 from bench.stats import Goal
 from reame.core.vote_number import canonical, final_number
 
@@ -30,6 +32,7 @@ MANNERS: dict[str, dict[str, Any]] = {
     "early": {"best_of": CANDIDATES, "reame": {"answers": False, "vote": "number"}},
     "full": {"best_of": CANDIDATES, "reame": {"answers": False, "vote": "number", "early_stop": False}},
 }
+KEYS = {manner: f"{manner}-of-the-quiz" for manner in MANNERS}
 LONGEST_S = 600.0
 
 
@@ -42,11 +45,11 @@ class Score:
 def measure(run: Run) -> dict[str, float]:
     scores = {manner: Score() for manner in MANNERS}
     for number, question in enumerate(quiz(run.prompts.number(), run.scale.questions)):
-        ask(run, question.text, {"max_tokens": 1})
         order = [*MANNERS][number % 3 :] + [*MANNERS][: number % 3]
         for manner in order:
+            ask(run, question.text, manner, {"max_tokens": 1})
             started = perf_counter()
-            text = ask(run, question.text, MANNERS[manner])
+            text = ask(run, question.text, manner, MANNERS[manner])
             scores[manner].seconds += perf_counter() - started
             scores[manner].right += final_number(text) == canonical(Fraction(question.answer))
     single, early, full = scores.values()
@@ -60,13 +63,14 @@ def measure(run: Run) -> dict[str, float]:
     }
 
 
-def ask(run: Run, question: str, more: dict[str, Any]) -> str:
-    """The answer's text. Raises BenchError when there is none."""
+def ask(run: Run, question: str, manner: str, more: dict[str, Any]) -> str:
+    """The answer's text, in a memory of the manner's own. Raises BenchError when there is none."""
     messages = [{"role": "user", "content": f"{question} {MANNER}"}]
     body = {"messages": messages, "max_tokens": 300, "temperature": 0, "reame": {"answers": False}} | more
     connection = HTTPConnection("127.0.0.1", run.port, timeout=LONGEST_S)
     try:
-        connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {KEYS[manner]}"}
+        connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
         reply = json.loads(connection.getresponse().read())
     except (OSError, HTTPException, ValueError) as error:
         raise BenchError(f"the connection to the server broke: {error}") from error
@@ -93,6 +97,7 @@ SCENARIO = Scenario(
         Metric(name="full", title="the same, all heard to the end", unit="x", better="lower"),
     ),
     measure=measure,
+    ours=Side("Reame", "reame", keys=tuple(KEYS.values())),
     users=CANDIDATES,
     rivals=(),
     by_default=False,
