@@ -109,7 +109,7 @@ class Server:
 
     @property
     def address(self) -> Address:
-        return Address(port=self.port)
+        return Address(port=self.port, key=next(iter(self.side.keys), ""))
 
     @property
     def cpu_s(self) -> float | None:
