@@ -136,7 +136,8 @@ class Scheduler:
         self.admission.checkpoints.mark(self.running, self.admission.queue)
         restores, slices = self._rows.restores(self.running), self._rows.slices(self.running)
         num_written = sum(len(r.block.tokens) for r in restores) + sum(len(part.tokens) for part in slices)
-        self.admission.residents.compact(num_written, sum(s.num_wanted for s in self.running if s.slot))
+        computing = (s for s in self.running if s.slot and not s.waits_for_disk)
+        self.admission.residents.compact(num_written, sum(s.num_wanted for s in computing))
         operations = (*self.admission.residents.take_operations(), *self._capture.take(self.running))
         return Batch(operations, tuple(slices), tuple(restores)) if slices or operations or restores else None
 

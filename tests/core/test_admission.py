@@ -207,6 +207,15 @@ class TestRent:
             operations[length] = [type(each) for each in play(loop).operations]
         assert operations == {10: [], 11: [Trim, Compact]}
 
+    def test_what_comes_from_the_disk_drives_nobody_out(self) -> None:
+        loop = scheduler(min_garbage=8, rent_rows=10, block_tokens=4)
+        old = resident(loop.admission.slots, [9] * 12)
+        old.num_saved = 12
+        loop.add(request("one", "z", 90), 0.0)
+        loop.add(request("new", "x" * 20, 1), 0.0, num_on_disk=16)
+        assert play(loop).operations == ()
+        assert [load.stop for load in loop.take_loads()] == [16]
+
     def test_one_that_was_not_saved_stays(self) -> None:
         loop = scheduler(min_garbage=8, rent_rows=10)
         old = resident(loop.admission.slots, [9] * 12)
