@@ -35,8 +35,9 @@ REFUSALS = {429, 503}
 SETTLE_S = 6.0
 """Longer than the daemon lingers over a connection whose client was still sending (413)."""
 FDS_MORE = 8
-"""File descriptors that the daemon may have open after all that, beyond those from before: three of the old answers, one or
-two of the archive, all opened when first used, and what is being written. One lost by each request would be dozens."""
+"""File descriptors that the daemon may have open after all that, beyond those from before: three of the old answers,
+one or two of the archive, all opened when first used, and what is being written. One lost by each request would be
+dozens."""
 BAD: list[tuple[str, bytes, int]] = [
     (CHAT, b"{", 400),
     (CHAT, b"[]", 400),
