@@ -78,9 +78,9 @@ class Residents:
         Attention looks at every cell that is not fresh, for every row: 0.2 us a cell with the smallest models. So a
         resident pays rent, and after `rent_rows` rows it has cost as much as reading it from the disk will (rent or
         buy: at most twice the cost of knowing the future; what is known of it, the rest of the prompts that are being
-        read, counts at once). A move costs about 25 us a token; with more garbage than
-        held cells it has paid after a hundred rows. When cells run out, residents make room for the next while as
-        well: else this would come again soon.
+        read, counts at once). A move costs about 25 us a token; with more garbage than held cells it has paid after a
+        hundred rows. When cells run out, residents make room for the next while as well: else this would come again
+        soon.
         """
         slots = self.slots
         must = num_rows > slots.num_fresh
@@ -97,8 +97,7 @@ class Residents:
         self.operations.append(Compact(tuple(slots.compact(self._limits.longest_move))))
 
     def _overdue(self, num_coming: int) -> list[Slot]:
-        """Residents that the disk has and nobody will have used for long. A state costs nobody
-        anything until it is used."""
+        """Residents that the disk has and nobody will have used for long. A state costs nothing until it is used."""
         if self.slots.whole_state:
             return []
         due = self.slots.num_rows + num_coming - self._limits.rent_rows

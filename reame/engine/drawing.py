@@ -83,9 +83,9 @@ class Drawing:
             self.matcher.consume(token)
 
     def _sample(self, row: int, logprobs: list[TokenLogprob]) -> int:
-        token = self._unmasked(row)
+        token = self._likeliest_if_allowed(row)
         if token is None:
-            token = self._masked(row)
+            token = self._draw_allowed(row)
         if self._num_top is not None:
             piece = self._engine.vocabulary.piece
             logprob, rivals = self._engine.logprobs(row, token, self._num_top)
@@ -97,17 +97,17 @@ class Drawing:
             self._healing = None if self._healing.is_over else self._healing
         return token
 
-    def _unmasked(self, row: int) -> int | None:
-        """The likeliest of all tokens, where that is what is wanted and the constraint allows it: it is asked about one
-        token instead of the whole vocabulary, which takes five times as long. None: see `_masked`."""
+    def _likeliest_if_allowed(self, row: int) -> int | None:
+        """A greedy draw under a constraint, which is asked about one token instead of the whole vocabulary: a fifth of
+        the time. None when another token has to be drawn, or when it is another kind of draw."""
         if not self._asks_first or self._healing or self.matcher is None:
             return None
         token = self._engine.sample(row, self._sampler)
         is_end = token in self._engine.info.eog_tokens
         return token if not is_end and self.matcher.legal_prefix((token,)) else None
 
-    def _masked(self, row: int) -> int:
-        """The constraint's mask comes first: probabilities are those among what is allowed."""
+    def _draw_allowed(self, row: int) -> int:
+        """A mask comes first where there is one: probabilities are those among what is allowed."""
         mask = None
         if mask_of := self._healing or self.matcher:
             mask = mask_of.mask()
