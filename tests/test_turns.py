@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import time
 import uuid
 from threading import Barrier, Thread
 from typing import TYPE_CHECKING
@@ -11,10 +13,11 @@ from turns import turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
-def run(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
@@ -23,6 +26,19 @@ def started(function: Callable[[], None]) -> Thread:
     thread = Thread(target=function, daemon=True)
     thread.start()
     return thread
+
+
+def until_somebody_waits(folder: Path) -> None:
+    """At the door, for the room: whoever waits holds it."""
+    deadline = time.monotonic() + 30
+    with next(folder.glob("*-door")).open("w") as door:
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(door, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return
+            fcntl.flock(door, fcntl.LOCK_UN)
+    raise AssertionError("nobody waits")
 
 
 def test_others_run_side_by_side() -> None:
@@ -38,7 +54,7 @@ def test_others_run_side_by_side() -> None:
     assert not both.broken
 
 
-def test_nobody_comes_in_beside_one_who_is_alone() -> None:
+def test_nobody_comes_in_beside_one_who_is_alone(tmp_path: Path) -> None:
     seen = []
 
     def other() -> None:
@@ -47,13 +63,13 @@ def test_nobody_comes_in_beside_one_who_is_alone() -> None:
 
     with turn(alone=True):
         thread = started(other)
-        thread.join(0.2)  # would have come in long ago
+        until_somebody_waits(tmp_path)
         seen.append("alone")
     thread.join(60)
     assert seen == ["alone", "other"]
 
 
-def test_who_wants_to_be_alone_waits_for_the_others_and_is_not_overtaken() -> None:
+def test_who_wants_to_be_alone_waits_for_the_others_and_is_not_overtaken(tmp_path: Path) -> None:
     seen = []
 
     def enter(name: str, *, alone: bool) -> Callable[[], None]:
@@ -65,9 +81,8 @@ def test_who_wants_to_be_alone_waits_for_the_others_and_is_not_overtaken() -> No
 
     with turn(alone=False):
         waiting = started(enter("alone", alone=True))
-        waiting.join(0.2)
+        until_somebody_waits(tmp_path)
         late = started(enter("late", alone=False))
-        late.join(0.2)
         seen.append("first")
     waiting.join(60)
     late.join(60)

@@ -34,10 +34,9 @@ CONTEXT = 512
 REFUSALS = {429, 503}
 SETTLE_S = 6.0
 """Longer than the daemon lingers over a connection whose client was still sending (413)."""
-FDS_MORE = 8
-"""File descriptors that the daemon may have open after all that, beyond those from before: three of the old answers,
-one or two of the archive, all opened when first used, and what is being written. One lost by each request would be
-dozens."""
+FDS_MORE = 4
+"""File descriptors that the daemon may have open after all that, beyond those that it had after its first answer, when
+the old answers and the archive are open: what is being written."""
 BAD: list[tuple[str, bytes, int]] = [
     (CHAT, b"{", 400),
     (CHAT, b"[]", 400),
@@ -173,7 +172,8 @@ async def settled(daemon: DaemonProcess, most_fds: int) -> dict[str, Any]:
 
 async def drill(daemon: DaemonProcess, clients: int, minutes: float, seed: int) -> list[str]:
     async with connect(daemon) as client:
-        await client.get("/health")
+        (await client.post(COMPLETIONS, json=ask("First of all", 32, temperature=0))).raise_for_status()
+        await until_idle(client)
         before = status_fields(daemon.process.pid)
         play = Play(client, Random(seed), time.monotonic() + 60 * minutes)
         watch = Watch(daemon, client)
