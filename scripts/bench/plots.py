@@ -193,7 +193,7 @@ def _chart(pyplot: Any, chart: Chart, found: Sequence[Line], theme: Theme) -> An
         axes.plot(line.x, middle, color=colour, linewidth=2.5, label=line.label, marker="o" if len(line.x) < 9 else "")
         axes.fill_between(line.x, low, high, color=colour, alpha=0.2, linewidth=0)
     if "x" in chart.log:
-        axes.set_xscale("log", base=2 if max(x for line in found for x in line.x) < 65 else 10)
+        axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter("{x:g}")
     if "y" in chart.log:
         axes.set_yscale("log")
