@@ -2,8 +2,9 @@
 
 Stock Hypercorn shields its writes, so a client that stops reading would hold a shutdown, and its own sequence, for
 ever. Here a write that makes no progress for the write timeout ends the connection. A client that is still sending
-when it has been answered (413, 401) gets a moment to read the answer: closing at once would reset it away. And when a
-client has left, so has its connection; stock Hypercorn keeps it until it would have been idle for too long.
+when it has been answered (413, 401) gets a moment to read the answer: closing at once would reset it away; and the
+answer says that the connection ends with it (`exchange`, by `IS_SENDING`), or the next request might be sent into it.
+And when a client has left, so has its connection; stock Hypercorn keeps it until it would have been idle for too long.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 LINGER_S = 5
 """Seconds that a client may go on sending after the last answer."""
+IS_SENDING = "is_client_sending"
+"""In the ASGI scope's state: a function, whether the body of the request that is being answered still comes."""
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
@@ -41,7 +44,8 @@ class Connection(TCPServer):
         *,
         write_timeout_s: float,
     ) -> None:
-        super().__init__(app, config, context, {}, stream)  # type: ignore[arg-type]
+        state = {IS_SENDING: self._is_client_sending}
+        super().__init__(app, config, context, state, stream)  # type: ignore[arg-type]
         self._socket = stream.socket
         self._write_timeout_s = write_timeout_s
         self._reading = trio.CancelScope()

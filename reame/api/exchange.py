@@ -4,6 +4,7 @@
   that the client is gone; stock Quart-Trio then cancels itself in the middle, and idle connections never close.
 - What a request holds (`Request.held`) is let go in the task that serves it, whenever it ends: a client may leave
   between the making of a response and its first byte.
+- An answer to a client that is still sending says that its connection ends (`connection.Connection` ends it).
 - Paths are taken leniently: with or without `/v1`, with or without a slash at the end.
 """
 
@@ -17,6 +18,8 @@ from urllib.parse import urlsplit
 import trio
 from quart_trio.asgi import TrioASGIHTTPConnection
 from quart_trio.wrappers import TrioRequest
+
+from reame.api.connection import IS_SENDING
 
 if TYPE_CHECKING:
     from hypercorn.typing import ASGISendCallable, ASGISendEvent, HTTPScope
@@ -53,15 +56,16 @@ class Exchange(TrioASGIHTTPConnection):
     ) -> None:
         async with AsyncExitStack() as held:
             cast("Request", request).held = held
-            await super().handle_request(nursery, request, cast("ASGISendCallable", partial(_send, send)))
+            await super().handle_request(nursery, request, cast("ASGISendCallable", partial(self._send, send)))
 
-
-async def _send(send: ASGISendCallable, message: ASGISendEvent) -> None:
-    if message["type"] != "http.response.body" or message.get("more_body", False):
-        await send(message)
-        return
-    with trio.move_on_after(LAST_SEND_S, shield=True):
-        await send(message)
+    async def _send(self, send: ASGISendCallable, message: ASGISendEvent) -> None:
+        if message["type"] == "http.response.start" and self.scope.get("state", {}).get(IS_SENDING, bool)():
+            message["headers"] = [*message["headers"], (b"connection", b"close")]
+        if message["type"] != "http.response.body" or message.get("more_body", False):
+            await send(message)
+            return
+        with trio.move_on_after(LAST_SEND_S, shield=True):
+            await send(message)
 
 
 def route_path(path: str) -> str:

@@ -145,6 +145,20 @@ async def test_a_body_above_the_limit_is_refused_while_it_is_sent(intake: Script
         assert response.json()["error"]["code"] == "request_too_large"
 
 
+async def test_who_is_answered_while_he_sends_is_told_that_the_connection_ends(intake: ScriptedIntake) -> None:
+    """His next request might be sent into it else. Who has sent all of a wrong body keeps it."""
+    async with serving(intake, max_body_mb=1) as served:
+        head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        for rest, told in (
+            (b"Content-Length: 50000000\r\n\r\n" + b" " * 10_000, True),
+            (b"Content-Length: 2\r\n\r\n[]", False),
+        ):
+            client = await served.raw(head + rest)
+            reply = (await receive_until(client, b"\r\n\r\n")).lower()
+            assert reply.startswith(b"http/1.1 4")
+            assert (b"connection: close" in reply) is told
+
+
 async def post_too_much(served: Served) -> trio.SocketStream:
     """A client that has been told 413 in the middle of its body."""
     head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
