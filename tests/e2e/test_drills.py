@@ -25,7 +25,7 @@ DRILLS = Path(__file__).resolve().parents[1] / "drill"
         "fuzz --count 100 --seconds 0",
         "threads --count 1 --at-least 0 --patience 0",
         "batch_kill --kills 1 --records 6 --lines 60",
-        "batch_beside --count 1 --tokens 8 --least 0",
+        "batch_beside --count 1 --tokens 24 --least 0",
         "archive --tokens 50000 --kills 2 --append-us 1e9 --query-us 1e9 --miss-us 1e9 --start-s 1e9 --rss-mb 1e9",
     ],
 )
