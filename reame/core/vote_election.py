@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from reame.core.vote_count import Outcome, Vote, grouped, outcome, rank, ranked
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from reame.core.vote import VoteKind
 
 
@@ -63,6 +65,14 @@ class Election:
             return True
         end = self._speaker
         return end is not None and all(rank(self.size, *each) > end for each in self._lengths.items())
+
+    def can_do_without(self, absent: Collection[int]) -> bool:
+        """Whether those at it, if all say what most said so far, have a majority, whatever the `absent` ones would
+        say. Yes when nobody is absent, or all is decided."""
+        if not absent or self.decided:
+            return True
+        num_open = len(self._lengths) - len(absent)
+        return num_open > 0 and 2 * (self.agreeing + num_open) > len(self.votes) + len(self._lengths)
 
     def outcome(self) -> Outcome | None:
         """Once it is decided; None when nobody voted. Long texts without a majority take milliseconds."""

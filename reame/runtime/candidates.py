@@ -50,11 +50,15 @@ class Candidate:
 
 
 class Candidates:
-    """`is_over` when the outcome is fixed. Who is still at it then is to be stopped (`stop`)."""
+    """`is_over` when the outcome is fixed. Who is still at it then is to be stopped (`stop`).
 
-    def __init__(self, requests: Iterable[Request], conclave: Conclave, kind: VoteKind) -> None:
+    `wave` of them begin, the others when these cannot decide; all at once where nobody is to be stopped.
+    """
+
+    def __init__(self, requests: Iterable[Request], conclave: Conclave, kind: VoteKind, *, wave: int) -> None:
         self.candidates = [Candidate(request) for request in requests]
         self.stopped: list[int] = []
+        self._held = list(range(wave, conclave.size)) if conclave.early else []
         self._conclave = conclave
         self._kind = kind
         self._alone = conclave.margin is not None
@@ -67,7 +71,13 @@ class Candidates:
     @property
     def running(self) -> list[int]:
         """Those to be heard."""
-        return [index for index in self._election.unfinished if index not in self.stopped]
+        absent = {*self.stopped, *self._held}
+        return [index for index in self._election.unfinished if index not in absent]
+
+    @property
+    def holds(self) -> bool:
+        """Some are not asked yet."""
+        return bool(self._held)
 
     @property
     def has_failures(self) -> bool:
@@ -90,7 +100,7 @@ class Candidates:
         return sum(len(text) for candidate in self.candidates for text in candidate.texts)
 
     def take(self, index: int, event: Delta | Finish) -> list[tuple[int, Request]]:
-        """What a running candidate says. Comes back: the requests of those that now fork from it."""
+        """What a running candidate says. Comes back: the requests of those that are to run from now on."""
         candidate = self.candidates[index]
         if isinstance(event, Delta):
             candidate.texts.append(event.text)
@@ -103,17 +113,23 @@ class Candidates:
             self._election = Election(len(self.candidates), self._kind)
         self._alone = False
         self._cast(index)
-        return forks
+        return [fork for fork in forks if fork[0] not in self._held] or self._called()
 
-    def fail(self, index: int, finish: Finish) -> None:
-        """It is not to be heard any more."""
+    def fail(self, index: int, finish: Finish) -> list[tuple[int, Request]]:
+        """It is not to be heard any more. Comes back what does from `take`."""
         self.candidates[index].finish = finish
         self._cast(index)
+        return self._called()
 
     def stop(self, index: int, usage: Usage | None) -> None:
         """It was stopped early, after so many tokens."""
         self.candidates[index].usage = usage
         self.stopped.append(index)
+
+    def dismiss(self) -> None:
+        """Those that were held back are not needed."""
+        self.stopped += self._held
+        self._held = []
 
     def outcome(self) -> Outcome | None:
         """Who is elected; None when nobody voted. Takes milliseconds for long texts without a majority."""
@@ -198,6 +214,13 @@ class Candidates:
         else:
             weight = confidence(candidate.tokens)
             self._election.voted(index, Vote(found, candidate.usage.completion_tokens, weight))
+
+    def _called(self) -> list[tuple[int, Request]]:
+        """Those held back, once the others cannot decide without them."""
+        if self._election.can_do_without(self._held):
+            return []
+        called, self._held = self._held, []
+        return [(index, self.candidates[index].request) for index in called]
 
     def _forks(self, first: Candidate) -> list[tuple[int, Request]]:
         """The others begin with the first one's tokens up to the least certain, which they draw anew; what was taken

@@ -46,6 +46,10 @@ class Loop(Protocol):
         """Somebody left."""
         ...
 
+    def wave(self, size: int) -> int:
+        """How many of so many candidates begin."""
+        ...
+
 
 class Launch(Protocol):
     """Hands more requests, with their indices, to the loop. Raises RequestError when there is no room."""
@@ -77,11 +81,12 @@ class Deliberation(Replies):
         self._started = trio.current_time()
         kind = vote_of(call.conclave, call.constraint)
         starts = range(0, len(requests), size)
-        self._tables = [Candidates(requests[start : start + size], call.conclave, kind) for start in starts]
+        wave = loop.wave(size)
+        self._tables = [Candidates(requests[start : start + size], call.conclave, kind, wave=wave) for start in starts]
         self._seats: dict[int, Seat] = {}
         self._opened: set[int] = set()
         self._launch = launch
-        self.grows = call.conclave.margin is not None
+        self.grows = call.conclave.margin is not None or any(table.holds for table in self._tables)
 
     def asked(self) -> list[tuple[int, Request]]:
         """What each answer is filed under: the first candidate's request, as the client meant it, with the election
@@ -158,18 +163,21 @@ class Deliberation(Replies):
         if isinstance(event, Delta) and event.prompt_logprobs:
             rated = Delta(prompt_logprobs=event.prompt_logprobs)
             self._told += [self._noted(choice, rated) for choice in self._choices(number)]
-        forks = table.take(candidate, event)
-        if forks:
-            self._send_for(number, forks)
+        if called := table.take(candidate, event):
+            self._send_for(number, called)
         if isinstance(event, Finish) and not table.is_over:
             self._told.append((self._choices(number)[0], Delta(progress=table.progress)))
 
-    def _send_for(self, number: int, forks: list[tuple[int, Request]]) -> None:
+    def _send_for(self, number: int, called: list[tuple[int, Request]]) -> None:
         try:
-            self._launch([(number * self._size + candidate, request) for candidate, request in forks])
+            self._launch([(number * self._size + candidate, request) for candidate, request in called])
         except RequestError as error:
-            for candidate, _ in forks:
-                self._tables[number].fail(candidate, _failed(error))
+            for candidate, _ in called:
+                self._fail(number, candidate, error)
+
+    def _fail(self, number: int, candidate: int, error: RequestError) -> None:
+        if called := self._tables[number].fail(candidate, _failed(error)):
+            self._send_for(number, called)
 
     def _stop_rest(self, number: int) -> None:
         table = self._tables[number]
@@ -177,13 +185,14 @@ class Deliberation(Replies):
             table.stop(candidate, self._loop.usage(table.candidates[candidate].request))
             self._seats[number * self._size + candidate].vacate()
             self._loop.nudge()
+        table.dismiss()
 
     def _fail_lost(self) -> bool:
         error = RequestError("the client read too slowly and was cut off", status=408, code="slow_client")
         lost = [index for index, seat in self._seats.items() if seat.is_closed]
         lost = [index for index in lost if index % self._size in self._tables[index // self._size].running]
         for index in lost:
-            self._tables[index // self._size].fail(index % self._size, _failed(error))
+            self._fail(*divmod(index, self._size), error)
         return bool(lost)
 
     async def _elect(self, number: int) -> None:

@@ -15,6 +15,7 @@ import trio
 from attrs import frozen
 
 from reame.core.events import Event, Finish, Usage
+from reame.core.vote_wave import first_wave
 from reame.runtime.archiving import archived_part
 from reame.runtime.run_ahead import News, RunAhead
 
@@ -146,6 +147,10 @@ class DecodeLoop:
     def usage(self, request: Request) -> Usage | None:
         """What the request took so far; None when it is not in the loop. Also while the scheduler is lent."""
         return next((sequence.usage() for sequence in self._live if sequence.request is request), None)
+
+    def wave(self, size: int) -> int:
+        """How many of a conclave's candidates begin, by what steps took lately."""
+        return first_wave(size, self.scheduler.cost.seconds, others=len(self.scheduler.running))
 
     async def forget(self, namespace: str) -> None:
         """Until no cell holds anything that was computed for it before, but for what runs, which leaves nothing. Waits

@@ -49,6 +49,11 @@ def speak(up: Serving, *texts: str, prompt: tuple[int, ...] = PROMPT, sampling: 
     up.engine.sample = sample  # type: ignore[method-assign, assignment]
 
 
+def begin(up: Serving, wave: int) -> None:
+    """So many candidates begin, however long steps take."""
+    up.loop.wave = lambda size: wave  # type: ignore[method-assign]
+
+
 @asynccontextmanager
 async def remembering(store: AnswerStore, *texts: str) -> AsyncIterator[Serving]:
     """Candidates say these texts. All that is to be kept is written when the block ends."""

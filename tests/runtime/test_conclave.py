@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 from attrs import evolve
-from electing import PROMPT, SEED, call_of, remembering, speak
+from electing import PROMPT, SEED, begin, call_of, remembering, speak
 from serving import Answer, PacedThread, Serving, config_of, prompt_of, read, serving
 from trio.testing import wait_all_tasks_blocked
 
@@ -41,6 +41,7 @@ async def elected(up: Serving, call: Call, *, key: str = "") -> tuple[str, Finis
 async def test_the_answer_of_the_most() -> None:
     async with serving(config_of(slots=8)) as up:
         speak(up, "b", "aa", "aaa", "b", "aa")
+        begin(up, 5)
         text, finish, verdict = await elected(up, call_of())
     assert (text, finish.reason) == ("aa", "stop")
     assert (verdict.candidates, verdict.elected, verdict.vote, verdict.stopped) == (5, 1, "choice", 0)
@@ -51,6 +52,7 @@ async def test_the_answer_of_the_most() -> None:
 async def test_the_prompt_is_computed_once_and_counted_once() -> None:
     async with serving(config_of(slots=8, rows=64)) as up:
         speak(up, *["ab"] * 5)
+        begin(up, 5)
         _, finish, verdict = await elected(up, call_of())
         assert up.num_rows == 40 + 4 + 5 * 2, "four compute the last token again"
     usage = finish.usage
@@ -62,6 +64,7 @@ async def test_the_prompt_is_computed_once_and_counted_once() -> None:
 async def test_who_can_change_nothing_is_stopped() -> None:
     async with serving(config_of(slots=8)) as up:
         speak(up, "g!", "aa", "aa", "aa", "g!")
+        begin(up, 5)
         text, _, verdict = await elected(up, call_of())
         await up.idle()
         assert not up.loop.scheduler.running
@@ -74,6 +77,7 @@ async def test_who_can_change_nothing_is_stopped() -> None:
 async def test_the_cells_of_who_is_stopped_are_free_at_the_next_step(autojump_clock: MockClock) -> None:
     async with serving(config_of(slots=8), thread=PacedThread()) as up:
         speak(up, "g!", "aa", "aa", "aa", "g!")
+        begin(up, 5)
         async with up.ask(call_of()) as replies:
             async for _, event in replies:
                 if isinstance(event, Finish):
@@ -96,6 +100,46 @@ async def test_the_elected_answer_does_not_depend_on_slots(slots: int) -> None:
         speak(up, "aaaa", "b", "aaaa", "bbb", "aaaa", "aaaa", "c")
         text, _, verdict = await elected(up, call_of(7))
     assert (text, verdict.elected) == ("aaaa", 0)
+
+
+@pytest.mark.parametrize(
+    ("texts", "num_voted"),
+    [
+        (("aa", "aa", "aa", "aaaa", "c"), 3),
+        (("aa", "b", "aa", "aa", "c"), 4),  # after one of another opinion the three others may still decide
+        (("aa", "b", "c", "aa", "aa"), 5),
+        (("g!", "g!", "g!", "g!", "aa"), 1),
+    ],
+)
+async def test_who_is_held_back_is_asked_when_the_others_cannot_decide(texts: tuple[str, ...], num_voted: int) -> None:
+    async with serving(config_of(slots=8)) as up:
+        speak(up, *texts)
+        begin(up, 4)
+        text, finish, verdict = await elected(up, call_of(max_tokens=9))
+        fates = {fate: up.metrics.candidates.labels(fate)._value.get() for fate in ("voted", "silent", "stopped")}
+    assert text == "aa"
+    assert fates["voted"] == num_voted
+    assert verdict.candidates == sum(fates.values()) == 5
+    assert (num_voted == 5 or "!" in texts[0]) == (verdict.stopped == 0)
+    assert finish.usage.completion_tokens == verdict.tokens
+
+
+async def test_nobody_is_held_back_where_all_are_to_be_heard() -> None:
+    async with serving(config_of(slots=8)) as up:
+        speak(up, *["aa"] * 5)
+        begin(up, 3)
+        _, _, verdict = await elected(up, call_of(conclave=Conclave(size=5, vote="choice", early=False)))
+    assert (verdict.agreement, verdict.stopped) == (5, 0)
+
+
+async def test_forks_are_held_back_too() -> None:
+    """Candidate 0 is not sure; of the others two begin, and agree with it."""
+    async with serving(config_of(slots=8)) as up:
+        speak(up, *["aa"] * 5)
+        begin(up, 3)
+        up.engine.logprobs = partial(_rivals, up, at=0)  # type: ignore[method-assign, assignment]
+        _, _, verdict = await elected(up, call_of(margin=0.2))
+    assert (verdict.candidates, verdict.agreement, verdict.stopped) == (5, 3, 2)
 
 
 async def test_who_is_cut_does_not_vote() -> None:
@@ -217,6 +261,7 @@ async def test_lazy_and_uncertain_forks_at_the_token() -> None:
     """The fake engine's rivals are all as likely, so the closest token is the first: nothing is shared."""
     async with serving(config_of(slots=8)) as up:
         speak(up, "aa", *["b"] * 4)
+        begin(up, 5)
         text, finish, verdict = await elected(up, call_of(margin=0.5))
     assert (text, verdict.candidates, verdict.agreement) == ("b", 5, 4)
     assert finish.usage.completion_tokens == 3 + 4 * 2
@@ -225,6 +270,7 @@ async def test_lazy_and_uncertain_forks_at_the_token() -> None:
 async def test_forks_share_what_comes_before() -> None:
     async with serving(config_of(slots=8)) as up:
         speak(up, "abcde", *["abcff"] * 4)
+        begin(up, 5)
         closest = partial(_rivals, up, at=3)
         up.engine.logprobs = closest  # type: ignore[method-assign]
         text, finish, verdict = await elected(up, call_of(margin=0.5, logprobs=0))
@@ -289,6 +335,7 @@ async def test_a_client_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("reame.runtime.intake.REPLY_EVENTS", 4)
     async with serving(config_of(slots=8)) as up:
         speak(up, *["g!"] * 3)
+        begin(up, 3)
         for margin in (None, 0.5):
             async with up.ask(call_of(3, margin=margin)) as replies:
                 await wait_all_tasks_blocked()
