@@ -6,142 +6,23 @@ from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING
 
-import numpy as np
 from attrs import evolve
+from oracle_checks import check_mirror, check_pace, check_promises, note
+from oracle_parts import VOCABULARY, Guesser, StrictEngine, ToyMatcher
 
-from reame.core.batch import Compact, Copy, Load, Trim
 from reame.core.blocks import Block
 from reame.core.constraint import Constraint
-from reame.core.draft import Draft
 from reame.core.events import Delta, Finish, TokenLogprob
 from reame.core.limits import Limits
 from reame.core.request import Request, Sampling
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots
-from reame.engine.fake import FakeEngine, reference_tokens
-from reame.engine.step import NoDrafter, StepRunner
-from reame.errors import EngineError
+from reame.engine.fake import reference_tokens
+from reame.engine.step import StepRunner
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence as Seq
-
-    from numpy.typing import NDArray
-
-    from reame.core.batch import Batch, StepResult
+    from reame.core.batch import Load, StepResult
     from reame.core.sequence import Sequence
-    from reame.engine.base import Row
-
-VOCABULARY = 8
-
-
-class StrictEngine(FakeEngine):
-    """The fake, with a failed decode that leaves garbage behind, and samplers that may be freed once only."""
-
-    def __init__(self, *, num_cells: int, num_seqs: int, max_rows: int, whole_state: bool) -> None:
-        super().__init__(
-            num_cells=num_cells, num_seqs=num_seqs, max_rows=max_rows, vocab_size=VOCABULARY, whole_state=whole_state
-        )
-        self.samplers: list[object] = []
-
-    def decode(self, rows: Seq[Row]) -> None:
-        if self.fail_next_decode:
-            self.fail_next_decode = False
-            super().decode([evolve(row, token=row.token % 7 + 1) for row in rows[: len(rows) // 2 + 1]])
-            raise EngineError("decode failed half way, as asked")
-        super().decode(rows)
-
-    def new_sampler(self, sampling: Sampling, prompt: Seq[int]) -> object:  # type: ignore[override]
-        self.samplers.append(super().new_sampler(sampling, prompt))
-        return self.samplers[-1]
-
-    def free_sampler(self, sampler: object) -> None:
-        assert any(sampler is live for live in self.samplers), "a sampler was freed twice"
-        self.samplers = [live for live in self.samplers if live is not sampler]
-
-    def sample(self, row: int, sampler: object) -> int:
-        assert any(sampler is live for live in self.samplers), "a sampler was used after its end"
-        return super().sample(row, sampler)
-
-    def values(self, seq: int) -> list[int]:
-        return [cell.value for cell in self._held(seq)]
-
-    @property
-    def num_used(self) -> int:
-        return sum(bool(cell.seqs - {-1}) for cell in self.cells)
-
-
-def chain(tokens: Seq[int]) -> tuple[list[int], list[int]]:
-    """What the cells of `tokens` must hold, and the state after each of them: the fake engine's rule, written anew."""
-    values: list[int] = []
-    states = []
-    for position, token in enumerate(tokens):
-        seen = tuple(values)
-        values.append(hash((token, position, seen)))
-        states.append(hash((values[-1], seen)))
-    return values, states
-
-
-class ToyMatcher:
-    """A random automaton over the eight tokens: states with one way on, with some, and with none."""
-
-    def __init__(self, constraint: Constraint) -> None:
-        random = Random(constraint.source)
-        self.num_states = random.randint(2, 6)
-        ways = [0, 1, 1, 1, 1, 2, 3, 7]
-        self.next = [
-            {token: random.randrange(self.num_states) for token in random.sample(range(1, 8), random.choice(ways))}
-            for _ in range(self.num_states)
-        ]
-        self.ends = [random.random() < 0.3 for _ in range(self.num_states)]
-        self.state = 0
-
-    @property
-    def is_over(self) -> bool:
-        return not self.next[self.state]
-
-    def mask(self) -> NDArray[np.bool_]:
-        mask = np.zeros(VOCABULARY, bool)
-        mask[list(self.next[self.state])] = True
-        mask[0] = self.ends[self.state] or self.is_over
-        return mask
-
-    def consume(self, token: int) -> None:
-        self.state = self.next[self.state][token]
-
-    def forced(self) -> tuple[int, ...]:
-        state, tokens = self.state, []
-        while len(self.next[state]) == 1 and not self.ends[state] and len(tokens) < 5:
-            ((token, state),) = self.next[state].items()
-            tokens.append(token)
-        return tuple(tokens)
-
-    def guess(self) -> tuple[int, ...]:
-        return tuple(self.next[self.state])[:1]
-
-    def legal_prefix(self, tokens: Seq[int]) -> int:
-        state = self.state
-        for number, token in enumerate(tokens):
-            if token not in self.next[state]:
-                return number
-            state = self.next[state][token]
-        return len(tokens)
-
-
-class Guesser(NoDrafter):
-    """The truth, the truth with a fault in it, noise, or nothing; believed in more or less."""
-
-    def __init__(self, random: Random, expected: dict[str, list[int]]) -> None:
-        self._random = random
-        self._expected = expected
-
-    def propose(self, sequence: Sequence, drawn: tuple[int, ...], hint: tuple[int, ...]) -> Draft | None:
-        so_far = len(sequence.tokens) - len(sequence.request.prompt) + len(drawn)
-        truth = self._expected[sequence.request.id][so_far:]
-        noise = [self._random.randrange(8) for _ in range(self._random.randrange(8))]
-        kind = self._random.randrange(5)
-        tokens = tuple((truth[:5], truth[:2] + noise, noise, list(hint), [])[kind])
-        survival = self._random.choice([1.0, 0.9, 0.5])
-        return Draft(tokens, tuple(survival**n for n in range(1, len(tokens) + 1)), "guess") if tokens else None
 
 
 class World:
@@ -296,12 +177,12 @@ class World:
         batch = self.scheduler.plan(self.steps)
         self.loads += self.scheduler.take_loads()
         self.take_events()
-        self.check_promises()
+        self.planned()
         if batch is None:
             return bool(self.loads)
         self.steps += 1
         assert batch.num_rows <= self.engine.max_rows
-        self.check_pace(batch)
+        check_pace(self, batch)
         num_sampled = sum(1 + part.num_drafted for part in batch.slices if part.samples)
         assert num_sampled + sum(len(part.rated) for part in batch.slices) <= self.limits.max_sampled
         if batch.slices and self.random.random() < 0.006:
@@ -312,9 +193,9 @@ class World:
         result = evolve(result, seconds=self.seconds_per_step + batch.num_rows * self.seconds_per_row)
         self.scheduler.commit(batch, result, self.steps)
         self.take_events()
-        self.check_mirror()
+        check_mirror(self)
         self.store(result)
-        self.note(batch, result)
+        note(self, batch, result)
         return True
 
     def take_events(self) -> None:
@@ -331,79 +212,6 @@ class World:
             else:
                 self.finishes[name] = event
 
-    def check_promises(self) -> None:
-        """Every running sequence can be given the cells that it was promised; no cell crosses a namespace."""
-        running = [slot for slot in self.slots.slots if slot.running]
-        pinned = {cell for slot in running for cell in slot.cells}
-        promised = sum(s.num_reserved - s.num_computed for s in self.scheduler.running)
-        assert [s.slot for s in self.scheduler.running if s.slot not in running] == []
-        assert (len(running), self.slots.num_pinned) == (len(self.scheduler.running), len(pinned))
-        assert all(s.cells_wanted <= s.num_reserved <= s.max_cells for s in self.scheduler.running)
-        assert promised <= self.slots.num_free, "more cells promised than there are"
-        self.check_idle_lane()
-        owners: dict[int, str] = {}
-        for slot in self.slots.slots:
-            assert all(owners.setdefault(cell, slot.namespace) == slot.namespace for cell in slot.cells)
-
-    def check_idle_lane(self) -> None:
-        """Background work holds nothing that people wait for, and does not use the disk beside them."""
-        admission = self.scheduler.admission
-        behind = [s for s in admission.running if s.request.background]
-        waiting = [s for s in admission.queue if not s.request.background]
-        if behind and len(behind) < len(admission.running):
-            assert not any(s.waits_for_disk for s in behind), "background work reads the disk beside people"
-        if behind and waiting:
-            assert any(not s.request.background and not s.decodes for s in admission.running)
-            coming = [admission.prefixes.in_flight(s, admission.running) for s in waiting]
-            assert all(coming), "background work keeps somebody out"
-
-    def check_pace(self, batch: Batch) -> None:
-        """Background rows make a step with people's rows in it hardly longer, but for a probe now and then."""
-        people = sum(len(part.tokens) for part in batch.slices if not part.sequence.request.background)
-        self.seen["rows beside people"] += (batch.num_rows - people) * bool(people)
-        if batch.num_rows > people > 0:
-            seconds, limit = self.scheduler.cost.seconds, 1 + self.limits.slowdown
-            is_slow = seconds(batch.num_rows) > limit * seconds(people)
-            self.seen["probes"] += is_slow
-            assert not is_slow or batch.num_rows == people + 1, "background work slows people down"
-
-    def check_mirror(self) -> None:
-        """The engine's cells are the scheduler's, but for trims that the next batch will carry."""
-        lengths = self.runner.lengths()
-        pending = [op for op in self.scheduler.admission.residents.operations if isinstance(op, Trim)]
-        for trim in pending:
-            lengths[trim.seq] = min(lengths[trim.seq], trim.length)
-        assert lengths == [len(slot.tokens) for slot in self.slots.slots]
-        held = {cell for slot in self.slots.slots for cell in slot.cells}
-        if not pending:
-            cells = self.engine.cells
-            places = [[p for p, cell in enumerate(cells) if seq in cell.seqs] for seq in range(self.engine.num_seqs)]
-            assert places == [slot.cells for slot in self.slots.slots], "cells lie elsewhere than believed"
-        assert self.slots.num_free == self.slots.num_cells - len(held)
-        assert pending or self.engine.num_used == len(held)
-
-    def note(self, batch: Batch, result: StepResult) -> None:
-        seen = self.seen
-        seen["copies"] += sum(isinstance(op, Copy) for op in batch.operations)
-        seen["evictions"] += sum(op == Trim(op.seq, 0) for op in batch.operations if isinstance(op, Trim))
-        seen["takeovers"] += sum(op.length > 0 for op in batch.operations if isinstance(op, Trim))
-        seen["compactions"] += sum(isinstance(op, Compact) and bool(op.pieces) for op in batch.operations)
-        seen["restores"] += result.num_restored
-        if self.whole_state:
-            seen["states kept"] += sum(isinstance(op, Copy) for op in batch.operations)
-            seen["states restored"] += result.num_restored
-        seen["failed restores"] += result.num_restored < len(batch.restores)
-        seen["failures"] += result.error is not None
-        for part, output in zip(batch.slices, result.outputs, strict=False):
-            assert 0 not in output.tokens[:-1], "drawn beyond the end"
-            seen["chunks"] += not part.samples
-            seen["rated chunks"] += bool(output.rated)
-            seen["ends of constraints"] += output.is_over
-            if part.num_drafted:
-                num_accepted = output.num_accepted
-                how = "wholly" if num_accepted == part.num_drafted else "partly" if num_accepted else "not"
-                seen[f"drafts {how} accepted"] += 1
-                if part.sequence.text.stopped:
-                    seen["stops in drafts"] += part.sequence.tokens[-len(output.tokens) :] != list(output.tokens)
-                seen["forced beyond drafts"] += len(output.tokens) > num_accepted + 1
-                seen["ends in drafts"] += output.tokens[-1] == 0 and 0 in part.tokens[-part.num_drafted :]
+    def planned(self) -> None:
+        """After each plan, before its step."""
+        check_promises(self)

@@ -13,7 +13,8 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 import pytest
-from oracle_world import ToyMatcher, World, chain
+from oracle_parts import ToyMatcher, chain
+from oracle_world import World
 
 if TYPE_CHECKING:
     from reame.core.request import Request
@@ -116,8 +117,8 @@ def test_every_sequence_gets_the_text_of_the_plain_loop(block: int) -> None:
 class WatchedWorld(World):
     """Counts the steps in which somebody waits, beside a free slot, for a prefix that another one computes."""
 
-    def check_promises(self) -> None:
-        super().check_promises()
+    def planned(self) -> None:
+        super().planned()
         admission = self.scheduler.admission
         if len(admission.running) < self.limits.max_running:
             for sequence in admission.queue:

@@ -37,8 +37,10 @@ def busy_process() -> Iterator[None]:
 
 
 async def rate(client: AsyncClient, count: int) -> float:
-    """Tokens a second after the first."""
-    async with streaming(client, COMPLETIONS, ask("Once upon a time", count, logit_bias=ENDLESS)) as opened:
+    """Tokens a second after the first. The text is new each time: one that was written before is drafted."""
+    seed = time.monotonic_ns() % 10**9
+    asked = ask(f"Once upon a time {seed}", count, temperature=1, seed=seed, logit_bias=ENDLESS)
+    async with streaming(client, COMPLETIONS, asked) as opened:
         await opened.piece()
         started = time.perf_counter()
         await opened.rest()
