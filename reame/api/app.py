@@ -78,7 +78,7 @@ def create_app(config: Config, intake: Intake, metrics: Metrics, keys: Sequence[
 
 def _batches(config: Config, intake: Intake, sampling: Sampling) -> Batches:
     shelf = Shelf(batches_dir(config), room=config.batch.room_mb << 20, keep_s=config.batch.keep_days * 86_400)
-    return Batches(shelf, lambda key: LocalSolver(intake, sampling, config.engine.slots, key))
+    return Batches(shelf, lambda key: LocalSolver(config, intake, sampling, key), intake.model_id)
 
 
 def _sampling(defaults: SamplingConfig) -> Sampling:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import trio
 from attrs import evolve, frozen
 
+from reame.api.limits import limits_of
 from reame.api.replies import Head, Reply
-from reame.api.schema import Limits
 from reame.api.schema_chat import read_chat
 from reame.api.schema_completion import read_completion
 from reame.batch.line import CHAT, canonical
@@ -19,6 +19,7 @@ from reame.errors import RequestError
 if TYPE_CHECKING:
     from reame.api.schema import Wanted
     from reame.batch.line import Record
+    from reame.config import Config
     from reame.core.request import Sampling
     from reame.runtime.intake import Intake
 
@@ -31,19 +32,18 @@ PAUSE_S = 2
 @frozen
 class LocalSolver:
     """See `reame.runtime.batch_run.Solver`. `key` is the name of the API key that the batch belongs to; `sampling`
-    what a record gets that does not say otherwise; `most_choices`, as many as slots, the answers to one record at
-    most."""
+    what a record gets that does not say otherwise."""
 
+    config: Config
     intake: Intake
     sampling: Sampling
-    most_choices: int
     key: str = ""
 
     def width(self) -> int:
         return self.intake.background_width()
 
     def most(self) -> int:
-        return self.most_choices
+        return self.config.engine.slots
 
     async def solve(self, record: Record) -> Outcome:
         num_left = TRIES
@@ -57,9 +57,7 @@ class LocalSolver:
                 await trio.sleep(error.retry_after or PAUSE_S)
 
     def _read(self, record: Record) -> Wanted:
-        model = self.intake.model
-        vocab_size = None if model is None else model.info.vocab_size
-        limits = Limits(sampling=self.sampling, max_n=self.most_choices, vocab_size=vocab_size)
+        limits = limits_of(self.config, self.sampling, self.intake.model)
         wanted = (read_chat if record.url == CHAT else read_completion)(canonical(record.body), limits)
         if wanted.model not in ("", self.intake.model_id):
             raise RequestError(

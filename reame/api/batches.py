@@ -44,6 +44,7 @@ class BatchRoutes:
             raise RequestError('input_file_id must be of a file with purpose "batch".', param="input_file_id")
         told = ordered(
             new_id("batch"),
+            model=self.batches.model_id,
             file=wanted.file,
             endpoint=wanted.endpoint,
             window=wanted.window,

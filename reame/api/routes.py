@@ -17,8 +17,8 @@ from quart import g, request
 from quart_trio.wrappers import TrioResponse as Response
 
 from reame.api.chunks import Chunks, dumps, error_event
+from reame.api.limits import limits_of
 from reame.api.replies import Head, Reply
-from reame.api.schema import Limits
 from reame.api.schema_chat import read_chat
 from reame.api.schema_completion import read_completion
 from reame.api.schema_warm import read_warm
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from quart_trio import QuartTrio
 
     from reame.api.exchange import Request
-    from reame.api.schema import Wanted
+    from reame.api.schema import Limits, Wanted
     from reame.api.sse import Lines, Replies
     from reame.api.voice import Voice
     from reame.config import Config
@@ -178,17 +178,7 @@ class Routes:
         return await trio.to_thread.run_sync(read, raw, limits, limiter=self.parsing)
 
     def limits(self) -> Limits:
-        model = self.intake.model
-        return Limits(
-            sampling=self.sampling,
-            max_n=self.config.engine.slots,
-            vocab_size=None if model is None else model.info.vocab_size,
-            spelled=None if model is None else model.vocabulary.spelled,
-            eog_tokens=frozenset() if model is None else model.info.eog_tokens,
-            infill_temperature=self.config.sampling.infill_temperature,
-            conclave_candidates=self.config.conclave.candidates,
-            conclave_margin=self.config.conclave.margin,
-        )
+        return limits_of(self.config, self.sampling, self.intake.model)
 
     def _check_model(self, name: str) -> None:
         if name not in ("", self.intake.model_id):

@@ -24,9 +24,13 @@ if TYPE_CHECKING:
 CHUNK = 1 << 16
 
 
+class JournalBusyError(ConfigError):
+    """Another process has the file."""
+
+
 class Journal:
     """Owns the file at `path`, which is made when it is not there. Raises ConfigError for one that cannot be written,
-    or that another process has."""
+    JournalBusyError for one that another process has."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -117,7 +121,7 @@ def _lock(descriptor: int, path: Path) -> None:
         os.close(descriptor)
         raise _unwritable(path, error) from None
     os.close(descriptor)
-    raise ConfigError(f"{printable(path)}: another batch is writing it: wait for its end, or name another file")
+    raise JournalBusyError(f"{printable(path)}: another batch is writing it: wait for its end, or name another file")
 
 
 def _unwritable(path: Path, error: Exception) -> ConfigError:

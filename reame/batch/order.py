@@ -17,13 +17,22 @@ _AT = {time.removesuffix("_at"): time for time in _TIMES}
 
 
 def ordered(
-    name: str, *, file: str, endpoint: str, window: str, seconds: float, metadata: Mapping[str, str] | None, now: float
+    name: str,
+    *,
+    model: str,
+    file: str,
+    endpoint: str,
+    window: str,
+    seconds: float,
+    metadata: Mapping[str, str] | None,
+    now: float,
 ) -> Told:
-    """A new batch, that has `seconds` to be done in."""
+    """A new batch for `model`, that has `seconds` to be done in."""
     return {
         "id": name,
         "object": "batch",
         "endpoint": endpoint,
+        "model": model,
         "errors": None,
         "input_file_id": file,
         "completion_window": window,

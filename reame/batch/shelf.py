@@ -25,7 +25,8 @@ Told = dict[str, Any]
 """What is told of a file or a batch, as OpenAI has it."""
 _PREFIX = {"file": "file-", "batch": "batch_"}
 _NAME = re.compile(r"(file-|batch_)[0-9a-f]{32}")
-_OPEN = ("validating", "in_progress", "finalizing", "cancelling")
+OPEN = ("validating", "in_progress", "finalizing", "cancelling")
+"""States of a batch that is not over."""
 
 
 def new_id(kind: str) -> str:
@@ -90,7 +91,7 @@ class Shelf:
     def delete_file(self, key: str, name: str) -> None:
         self.file(key, name)
         for batch in self._all(key, "batch"):
-            if batch["input_file_id"] == name and batch["status"] in _OPEN:
+            if batch["input_file_id"] == name and batch["status"] in OPEN:
                 raise RequestError(f"batch {batch['id']} still needs this file: cancel it first", code="file_in_use")
         _remove(self._folder(key), name)
 
@@ -119,19 +120,19 @@ class Shelf:
     def unfinished(self) -> Iterator[tuple[str, str]]:
         """(key, batch) of all that are to go on, oldest first of each key."""
         for key in self._keys():
-            names = [batch["id"] for batch in self._all(key, "batch") if batch["status"] in _OPEN]
+            names = [batch["id"] for batch in self._all(key, "batch") if batch["status"] in OPEN]
             yield from ((key, name) for name in reversed(names))
 
     def expire(self, now: float) -> None:
         """Delete what has been kept for its time, and data that never became a file."""
         for key in self._keys():
             folder = self._folder(key)
-            needed = {b["input_file_id"] for b in self._all(key, "batch") if b["status"] in _OPEN}
+            needed = {b["input_file_id"] for b in self._all(key, "batch") if b["status"] in OPEN}
             for told in list(self._all(key, "file")):
                 if told["expires_at"] <= now and told["id"] not in needed:
                     _remove(folder, told["id"])
             for told in list(self._all(key, "batch")):
-                if told["status"] not in _OPEN and told["created_at"] + self.keep_s <= now:
+                if told["status"] not in OPEN and told["created_at"] + self.keep_s <= now:
                     _remove(folder, told["id"])
             for path in folder.iterdir():
                 is_lost = path.suffix in (".data", ".tmp", ".results") and not path.with_suffix(".json").exists()
@@ -139,14 +140,17 @@ class Shelf:
                     path.unlink(missing_ok=True)
 
     def _keys(self) -> list[str]:
+        """Of all folders that say whose they are. What a power cut left of such a file is written anew when its key
+        comes again."""
         names = sorted(self._root.glob("*/key")) if self._root.is_dir() else []
-        return [name.read_text("utf-8") for name in names]
+        found = ((_named(name), name.parent.name) for name in names)
+        return [key for key, folder in found if key is not None and _folder_of(key) == folder]
 
     def _folder(self, key: str) -> Path:
-        folder = self._root / blake2b(key.encode(), digest_size=8).hexdigest()
-        if not (folder / "key").exists():
+        folder = self._root / _folder_of(key)
+        if _named(folder / "key") != key:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (folder / "key").write_text(key, "utf-8")
+            _replace(folder / "key", key.encode())
         return folder
 
     def _told(self, key: str, kind: str, name: str) -> Told:
@@ -163,6 +167,18 @@ class Shelf:
                 yield told
 
 
+def _folder_of(key: str) -> str:
+    return blake2b(key.encode(), digest_size=8).hexdigest()
+
+
+def _named(path: Path) -> str | None:
+    """The key that a folder belongs to, if it can be read."""
+    try:
+        return path.read_text("utf-8")
+    except (OSError, ValueError):
+        return None
+
+
 def _read(path: Path) -> Told | None:
     try:
         told = json.loads(path.read_bytes())
@@ -172,9 +188,14 @@ def _read(path: Path) -> Told | None:
 
 
 def _write(path: Path, told: Told) -> None:
+    _replace(path, json.dumps(told).encode())
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """The old content or the new one, whatever ends the process or the power."""
     temporary = path.with_suffix(".tmp")
     with temporary.open("wb") as file:
-        file.write(json.dumps(told).encode())
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)

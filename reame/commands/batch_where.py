@@ -85,7 +85,7 @@ async def here(loaded: Loaded, model: str, screen: Screen, work: Work) -> int:
         logging.getLogger("reame.runtime.model").setLevel(logging.ERROR)
     metrics = Metrics()
     intake = Intake(config, config.model.id, metrics)
-    solver = LocalSolver(intake, _sampling(config), config.engine.slots)
+    solver = LocalSolver(config, intake, _sampling(config))
 
     async def talk(interrupts: AsyncIterator[int]) -> int:
         done = await unless_interrupted(interrupts, partial(work, solver))

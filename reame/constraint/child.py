@@ -8,7 +8,7 @@ import select
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from attrs import asdict
 
@@ -54,8 +54,7 @@ class TrialChild:
         try:
             process.stdin.write(line)
             process.stdin.flush()
-            ready, _, _ = select.select([process.stdout], [], [], PATIENCE_S)
-            answer = process.stdout.readline() if ready else b""
+            answer = process.stdout.readline() if _is_ready(process.stdout) else b""
         except BrokenPipeError:
             answer = b""
         if answer.endswith(b"\n"):
@@ -69,6 +68,13 @@ class TrialChild:
             self._process.communicate()
             log.debug("the trial of a constraint ended with %s", self._process.returncode)
             self._process = None
+
+
+def _is_ready(stream: IO[bytes]) -> bool:
+    """Whether something comes within the child's time. By poll: select takes no descriptor above 1023."""
+    poll = select.poll()
+    poll.register(stream, select.POLLIN)
+    return bool(poll.poll(1e3 * PATIENCE_S))
 
 
 def _start() -> subprocess.Popen[bytes]:

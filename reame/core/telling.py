@@ -93,5 +93,6 @@ def _reason_to_end(sequence: Sequence, now: float) -> FinishReason | None:
     if sequence.text.stopped:
         return "stop"
     limit_s = sequence.request.generation_s
-    is_late = limit_s is not None and sequence.has_line and now - sequence.first_token >= limit_s
+    began = sequence.first_token or now  # nothing was drawn yet behind what is forced
+    is_late = limit_s is not None and sequence.has_line and now - began >= limit_s
     return "length" if is_late or sequence.num_generated == sequence.request.max_tokens else None

@@ -15,8 +15,9 @@ SENTENCE = 16
 """Words of a single sentence at most; with one number in it, that is the answer."""
 
 
-def ballot(text: str, vote: VoteKind) -> Ballot | None:
-    """What `text` says about that which is voted on; None when it says nothing about it, and so does not vote."""
+def ballot(text: str, vote: VoteKind, *, is_label: bool = False) -> Ballot | None:
+    """What `text` says about that which is voted on; None when it says nothing about it, and so does not vote.
+    `is_label`: it is one of the labels of a list, whole, and labels may differ in a single sign."""
     if vote == "auto":
         vote = guessed(text)
     if vote == "json":
@@ -25,6 +26,8 @@ def ballot(text: str, vote: VoteKind) -> Ballot | None:
     if vote == "number":
         number = final_number(text)
         return Ballot("number", number) if number is not None else None
+    if vote == "choice" and is_label:
+        return Ballot("choice", text) if text else None
     if vote == "choice":
         label = final_label(text)
         return Ballot("choice", label) if label else None

@@ -1,7 +1,8 @@
 """The batches of the API, run behind everybody else: of one key one after the other, of several keys at once.
 
-A batch lives on the disk (`reame.batch.shelf`): whatever ends the daemon, `run` of the next one goes on with it. Bound:
-one batch a key is under way, and of it what `BatchRun` holds.
+A batch lives on the disk (`reame.batch.shelf`): whatever ends the daemon, `run` of the next one goes on with it.
+Several daemons may share the disk: a batch is for the model that was served when it came, and who has its journal works
+on it. Bound: one batch a key is under way, and of it what `BatchRun` holds.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from attrs import define, field
 from reame.batch import order
 from reame.batch.account import Account
 from reame.batch.handing_out import expire, hand_out
-from reame.batch.journal import Journal
+from reame.batch.journal import Journal, JournalBusyError
 from reame.batch.plan import Plan
-from reame.batch.shelf import new_id
+from reame.batch.shelf import OPEN, new_id
 from reame.errors import ReameError, RequestError
 from reame.runtime.batch_run import BatchRun
 from reame.runtime.model import cache_dir
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CLEAN_S = 3600.0
-"""Between two looks for what has been kept long enough."""
+"""Between two looks for what has been kept long enough, and for what nobody works on any more."""
 STOPPABLE = ("validating", "in_progress")
 log = logging.getLogger(__name__)
 
@@ -82,10 +83,12 @@ class Share:
 
 
 class Batches:
-    """`run` is to be started once, and ends when it is cancelled. `new_solver` is given the name of an API key."""
+    """`run` is to be started once, and ends when it is cancelled. `new_solver` is given the name of an API key; it
+    answers with the model `model_id`."""
 
-    def __init__(self, shelf: Shelf, new_solver: Callable[[str], Solver]) -> None:
+    def __init__(self, shelf: Shelf, new_solver: Callable[[str], Solver], model_id: str) -> None:
         self.shelf = shelf
+        self.model_id = model_id
         self._new_solver = new_solver
         self._disk = trio.CapacityLimiter(1)
         self._waiting: dict[str, deque[str]] = {}
@@ -104,10 +107,10 @@ class Batches:
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            with suppress(RequestError):
-                for key, name in await self.on_disk(lambda: list(self.shelf.unfinished())):
-                    self._enqueue(key, name)
             while True:
+                with suppress(RequestError):
+                    for key, name in await self.on_disk(lambda: list(self.shelf.unfinished())):
+                        self._enqueue(key, name)
                 with suppress(RequestError):
                     await self.on_disk(self.shelf.expire, time.time())
                 await trio.sleep(CLEAN_S)
@@ -128,12 +131,14 @@ class Batches:
 
     async def cancel(self, key: str, name: str) -> Told:
         """Stop it, with what is done; one that is over stays as it is."""
-        told = None if name in self._running else await self.on_disk(self._mark, key, name)
+        told = await self.on_disk(self._mark, key, name)
         running = self._running.get(name)
         if running and running.told["status"] in STOPPABLE:
             running.told, running.end = order.moved(running.told, "cancelling", time.time()), "cancelled"
             running.scope.cancel()
-        return running.now_told() if running else told or await self.retrieve(key, name)
+        elif not running and told["status"] == "cancelling":
+            self._enqueue(key, name)
+        return running.now_told() if running else told
 
     def _mark(self, key: str, name: str) -> Told:
         told = self.shelf.batch(key, name)
@@ -144,6 +149,8 @@ class Batches:
 
     def _enqueue(self, key: str, name: str) -> None:
         waiting = self._waiting.setdefault(key, deque())
+        if name in waiting:
+            return
         waiting.append(name)
         if len(waiting) == 1 and self._nursery is not None:
             self._nursery.start_soon(self._work, key)
@@ -160,9 +167,15 @@ class Batches:
             told = await self.on_disk(self.shelf.batch, key, name)
         except RequestError:
             return  # deleted from the disk by hand
+        if told["status"] not in OPEN or not self._is_ours(told):
+            return
         running = self._running[name] = Running(told)
         try:
             await self._carry_out(key, running)
+        except JournalBusyError:
+            log.info("batch %s: another daemon works on it", name)
+            del self._running[name]
+            return
         except ReameError as error:
             code = error.code if isinstance(error, RequestError) and error.code else "batch_failed"
             running.told = order.failed(running.told, code, str(error), time.time())
@@ -178,6 +191,13 @@ class Batches:
             await self.on_disk(self.shelf.save_batch, key, running.told)
             await self.on_disk(self.shelf.forget_journal, key, name)
         del self._running[name]
+
+    def _is_ours(self, told: Told) -> bool:
+        """Another model's waits for a daemon with that model, as long as it has time."""
+        ours = told.get("model") in (None, self.model_id) or told["expires_at"] <= time.time()
+        if not ours and told["status"] != "cancelling":
+            log.info("batch %s waits until the model %s is served", told["id"], told["model"])
+        return ours or told["status"] == "cancelling"
 
     async def _carry_out(self, key: str, running: Running) -> None:
         if running.told["status"] == "cancelling":

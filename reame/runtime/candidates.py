@@ -45,8 +45,9 @@ class Candidate:
 
     @property
     def num_spent(self) -> int:
-        """Tokens that were generated for it alone."""
-        return self.usage.completion_tokens - len(self.shared) if self.usage else 0
+        """Tokens that were generated for it alone, as far as they are known."""
+        num_tokens = self.usage.completion_tokens if self.usage else len(self.logprobs)
+        return max(0, num_tokens - len(self.shared))
 
 
 class Candidates:
@@ -58,7 +59,8 @@ class Candidates:
     def __init__(self, requests: Iterable[Request], conclave: Conclave, kind: VoteKind, *, wave: int) -> None:
         self.candidates = [Candidate(request) for request in requests]
         self.stopped: list[int] = []
-        self._held = list(range(wave, conclave.size)) if conclave.early else []
+        self._behind = list(range(wave, conclave.size)) if conclave.early else []
+        self._held = [] if conclave.margin is not None else self._behind
         self._conclave = conclave
         self._kind = kind
         self._alone = conclave.margin is not None
@@ -96,6 +98,10 @@ class Candidates:
         return {"voted": len(election.votes), "silent": election.num_silent, "stopped": len(self.stopped)}
 
     @property
+    def num_spent(self) -> int:
+        return sum(each.num_spent for each in self.candidates)
+
+    @property
     def num_characters(self) -> int:
         return sum(len(text) for candidate in self.candidates for text in candidate.texts)
 
@@ -111,6 +117,7 @@ class Candidates:
         forks = self._forks(candidate) if self._alone else []
         if forks:
             self._election = Election(len(self.candidates), self._kind)
+            self._held = self._behind
         self._alone = False
         self._cast(index)
         return [fork for fork in forks if fork[0] not in self._held] or self._called()
@@ -185,7 +192,7 @@ class Candidates:
             fields=outcome.fields if outcome else (),
             stopped=len(self.stopped),
             silent=self._election.num_silent,
-            tokens=sum(each.num_spent for each in self.candidates),
+            tokens=self.num_spent,
             tokens_saved=round(sum(left)),
             ms=round(ms, 1),
             ms_saved=round(max(left, default=0.0) * pace, 1),
@@ -198,8 +205,8 @@ class Candidates:
         lengths = [each.usage.completion_tokens for each in ends if each.usage]
         if not self.stopped or not lengths:
             return [], 0.0
-        usages = [self.candidates[index].usage for index in self.stopped]
-        reached = [usage.completion_tokens if usage else 0 for usage in usages]
+        stopped = [self.candidates[index] for index in self.stopped]
+        reached = [each.usage.completion_tokens if each.usage else len(each.shared) for each in stopped]
         times = [each.finish.timings for each in ends if each.finish]
         pace = max(timings.decode_ms for timings in times) / max(1, *lengths)
         return [max(fmean(lengths) - length, pstdev(lengths)) for length in reached], pace
@@ -208,7 +215,9 @@ class Candidates:
         candidate = self.candidates[index]
         assert candidate.finish is not None
         ended = candidate.finish.reason == "stop" and not candidate.finish.error
-        found = ballot(candidate.text, self._kind) if ended else None
+        constraint = candidate.request.constraint
+        is_label = constraint is not None and constraint.kind == "choice"
+        found = ballot(candidate.text, self._kind, is_label=is_label) if ended else None
         if found is None or candidate.usage is None:
             self._election.silent(index)
         else:

@@ -113,21 +113,28 @@ class Deliberation(Replies):
         return self._seats[index]
 
     async def __anext__(self) -> tuple[int, Event]:
-        while not self._told:
-            if len(self._finishes) == self.num_choices:
-                raise StopAsyncIteration
-            over = next((n for n, t in enumerate(self._tables) if t.is_over and not self._is_told(n)), None)
-            if over is not None:
-                await self._elect(over)
-            else:
-                await self._hear()
-        return self._told.popleft()
+        with trio.move_on_at(self._patience_ends):
+            while not self._told:
+                if len(self._finishes) == self.num_choices:
+                    raise StopAsyncIteration
+                over = next((n for n, t in enumerate(self._tables) if t.is_over and not self._is_told(n)), None)
+                if over is not None:
+                    await self._elect(over)
+                else:
+                    await self._hear()
+            return self._told.popleft()
+        return self._hangs()
 
     def ready(self) -> tuple[int, Event] | None:
         """Elections are left to `__anext__`, as they may take a while."""
         if not self._told:
             self._hear_all()
         return self._told.popleft() if self._told else None
+
+    @property
+    def num_tokens(self) -> int:
+        """Also of candidates whose election nobody waited for."""
+        return max(super().num_tokens, self.prompt_tokens + sum(table.num_spent for table in self._tables))
 
     def account(self, metrics: Metrics, key: str) -> None:
         super().account(metrics, key)
@@ -196,6 +203,7 @@ class Deliberation(Replies):
         return bool(lost)
 
     async def _elect(self, number: int) -> None:
+        self._stop_rest(number)
         table = self._tables[number]
         if table.num_characters > MOST_INLINE:
             outcome = await trio.to_thread.run_sync(table.outcome)

@@ -105,12 +105,14 @@ class Embeddings:
 
     async def embed(self, texts: Sequence[str | tuple[int, ...]], *, key: str, namespace: str) -> Embedded:
         """Raises RequestError: 400 a text is empty, too long or no tokens of this model; 429 too many wait."""
-        outcome, started, num_tokens = "cancelled", time.monotonic(), 0
+        outcome, started, num_tokens, vectors = "cancelled", time.monotonic(), 0, []
         try:
             self._tokens.check(key)
             tokens = await self._tokens_of(texts)
             num_tokens = sum(map(len, tokens))
-            vectors = [await self._vector(each, namespace) for each in tokens]
+            for each in tokens:
+                vectors.append(await self._vector(each, namespace))
+                self._tokens.spend(key, len(each))
             outcome = "ok"
         except RequestError as error:
             outcome = "refused" if error.status == 429 else error.code or "invalid"
@@ -123,7 +125,6 @@ class Embeddings:
             milliseconds = round(1e3 * (time.monotonic() - started))
             log_event(log, "embeddings", key=key or None, outcome=outcome, tokens=num_tokens, ms=milliseconds)
         self._metrics.prompt_tokens.inc(num_tokens)
-        self._tokens.spend(key, num_tokens)
         return Embedded(vectors, num_tokens)
 
     async def close(self) -> None:

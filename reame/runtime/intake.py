@@ -218,6 +218,7 @@ class Intake:
         assert self._loop is not None
 
         def launch(requests: list[tuple[int, Request]]) -> None:
+            self._expect_room(len(requests))
             self._hand_over([Job(request, index, made.reply(index, send)) for index, request in requests])
 
         made = Deliberation(call, requests, events, loop=self._loop, launch=launch)
@@ -242,12 +243,16 @@ class Intake:
         return remaining
 
     def _hand_over(self, jobs: list[Job]) -> None:
-        """To the loop. Jobs whose clients have left lie in the channel until the next step, so it may be full."""
-        try:
-            for job in jobs:
-                self._send.send_nowait(job)
-        except trio.WouldBlock:
-            raise full() from None
+        """To the loop: all of them, or none (429)."""
+        self._expect_room(len(jobs))
+        for job in jobs:
+            self._send.send_nowait(job)
+
+    def _expect_room(self, num_jobs: int) -> None:
+        """Jobs whose clients have left lie in the channel until the next step, so it may be full."""
+        channel = self._send.statistics()
+        if channel.current_buffer_used + num_jobs > channel.max_buffer_size:
+            raise full()
 
     async def _num_on_disk(self, prompt: tuple[int, ...], namespace: str) -> int:
         """Asked only for what no live cells have."""

@@ -98,7 +98,7 @@ class Replies:
                     return await self._end_held()
                 return self._noted(index, event)
             return self._cut_off("the client read too slowly and was cut off", "slow_client")
-        return self._cut_off("the engine hangs, and the request's time is up", "request_timeout")
+        return self._hangs()
 
     def ready(self) -> tuple[int, Event] | None:
         """The next event if it is there already; None does not mean the end."""
@@ -148,6 +148,9 @@ class Replies:
         """It ended where the client wanted, not where the server's limits cut it. What was taken back from the prompt
         comes on top."""
         return self._max_tokens is not None and usage.completion_tokens >= self._max_tokens
+
+    def _hangs(self) -> tuple[int, Event]:
+        return self._cut_off("the engine hangs, and the request's time is up", "request_timeout")
 
     def _cut_off(self, why: str, code: str) -> tuple[int, Event]:
         """Without a Finish: the decode loop let go of the channel, or does not come to end what takes too long."""

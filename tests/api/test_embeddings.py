@@ -15,7 +15,7 @@ from scripted import NoMetrics, ScriptedIntake
 from reame.api.app import create_app
 from reame.config import Config, EmbeddingsConfig
 from reame.engine.thread import InlineThread
-from reame.errors import EngineError
+from reame.errors import EngineError, RequestError
 from reame.runtime.embeddings import MOST_WAITING, Embeddings
 from reame.runtime.metrics import Metrics
 
@@ -103,6 +103,28 @@ async def test_base64_has_the_same_numbers(client: TestClientProtocol) -> None:
     _, packed = await ask(client, input="ab", encoding_format="base64")
     numbers = struct.unpack("<3f", b64decode(packed["data"][0]["embedding"]))
     assert list(numbers) == plain["data"][0]["embedding"]
+
+
+async def test_who_leaves_pays_for_what_was_computed(intake: ScriptedIntake) -> None:
+    day, embeddings = intake.tokens, intake.embeddings
+    assert embeddings is not None
+    day.limit = 1000
+
+    with trio.CancelScope() as scope:
+        spend = day.spend
+
+        def leave(key: str, count: int) -> None:
+            spend(key, count)
+            scope.cancel()
+
+        day.spend = leave  # type: ignore[method-assign]
+        await embeddings.embed(["ab", "abc"], key="ann", namespace="ann")
+    assert scope.cancelled_caught
+    day.limit = 3
+    with pytest.raises(RequestError):
+        day.check("ann")
+    day.limit = 4
+    day.check("ann")
 
 
 async def test_tokens_are_taken_as_they_are(client: TestClientProtocol, embedder: FakeEmbedder) -> None:

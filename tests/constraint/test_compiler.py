@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import resource
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -98,3 +100,21 @@ def test_threads_may_compile_and_begin_at_the_same_time(
     with ThreadPoolExecutor(4) as pool:
         texts = list(pool.map(lambda n: walker.walk(own.matcher(number(n % 3)), n).text, range(24)))
     assert texts == [f"number {n % 3}".encode() for n in range(24)]
+
+
+@pytest.fixture
+def many_descriptors() -> Iterator[None]:
+    """More files are open than select can name."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard < 4096 else 4096, hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    assert max(opened) >= 1024
+    yield
+    for descriptor in opened:
+        os.close(descriptor)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_descriptors")
+def test_beside_many_connections(own: ConstraintCompiler) -> None:
+    own.compile(number(7))

@@ -82,6 +82,16 @@ def test_a_late_answer_ends_once_it_has_a_line() -> None:
     assert "<length>" not in told(loop)["one line"]
 
 
+def test_a_line_that_is_forced_at_the_beginning_is_not_late() -> None:
+    """Its time begins with the first token that is drawn."""
+    loop = scheduler()
+    loop._telling._piece = lambda token: b"\n" if token == NEWLINE else b"x"
+    loop.add(evolve(request("forced", "ab", 9), generation_s=2.0, forced=(NEWLINE,)), 50.0)
+    for now in (51.0, 52.9, 53.1):
+        play(loop, {"forced": [1]}, now=now)
+    assert told(loop) == {"forced": ["\n", "x", "x", "x", "<length>"]}
+
+
 def test_no_tokens_wanted_means_their_number_was_reached() -> None:
     loop = scheduler()
     loop.add(request("none", "abcd", 0), 0)

@@ -229,3 +229,9 @@ def test_the_medoid_is_the_least_remote() -> None:
     cat = "the cat sat on the mat"
     far = remoteness({0: "the cat sat on a mat", 1: "a dog sat on the mat", 3: "birds fly", 4: cat})
     assert min(far, key=far.__getitem__) == 4
+
+
+def test_labels_of_a_list_are_compared_as_they_are() -> None:
+    labels = ("-1", "1", "C", "C++", "C#", ">50", "<50", "yes, today", "yes, tomorrow", "to be read by a human", "Yes")
+    ballots = [ballot(label, "choice", is_label=True) for label in labels]
+    assert [found.value for found in ballots if found] == list(labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,13 @@ from electing import PROMPT, SEED, begin, call_of, remembering, speak
 from serving import Answer, PacedThread, Serving, config_of, prompt_of, read, serving
 from trio.testing import wait_all_tasks_blocked
 
-from reame.core.events import Delta, Finish
+from reame.core.constraint import Constraint
+from reame.core.events import Delta, Finish, Usage
 from reame.core.request import Call, Request, Sampling
 from reame.core.vote import Conclave, Progress, Verdict
 from reame.errors import RequestError
 from reame.memory.answers import AnswerStore
+from reame.runtime.candidates import Candidates
 from reame.runtime.conclave import as_candidates
 from reame.runtime.prompts import seeded
 
@@ -176,6 +179,29 @@ async def test_who_fails_does_not_vote() -> None:
     assert (finish.verdict.silent, finish.verdict.agreement) == (1, 2)
 
 
+async def test_who_leaves_pays_for_all_candidates(autojump_clock: MockClock) -> None:
+    async with serving(config_of(slots=8), thread=PacedThread()) as up:
+        speak(up, *["g!"] * 5)
+        begin(up, 5)
+        async with up.ask(call_of()) as replies:
+            with trio.move_on_after(10):
+                await replies.__anext__()
+            assert replies.num_tokens == len(PROMPT) + up.loop.scheduler.num_drawn > len(PROMPT) + 25
+
+
+async def test_labels_of_a_list_are_votes_as_they_are() -> None:
+    """In free text both would be the label 1."""
+    constraint = Constraint("choice", json.dumps(["-1", "1"]))
+    requests = [evolve(request, constraint=constraint) for request in _requests(call_of(3))]
+    table = Candidates(requests, Conclave(size=3), "choice", wave=3)
+    for index, text in enumerate(("-1", "1", "-1")):
+        table.take(index, Delta(text=text))
+        table.take(index, Finish(reason="stop", usage=Usage(prompt_tokens=1, cached_tokens=0, completion_tokens=1)))
+    outcome = table.outcome()
+    assert outcome is not None
+    assert [(group.answer, group.candidates) for group in outcome.groups] == [("-1", (0, 2)), ("1", (1,))]
+
+
 async def test_a_leaving_client_frees_all(autojump_clock: MockClock) -> None:
     async with serving(config_of(slots=3), thread=PacedThread()) as up:
         speak(up, *["g!"] * 5)
@@ -253,8 +279,12 @@ async def test_logprobs_only_as_wanted() -> None:
 async def test_lazy_and_certain_is_one_answer() -> None:
     async with serving(config_of(slots=8)) as up:
         speak(up, "aa", *["b"] * 4)
+        begin(up, 3)
         text, _, verdict = await elected(up, call_of(margin=0.0))
+        fates = {fate: up.metrics.candidates.labels(fate)._value.get() for fate in ("voted", "silent", "stopped")}
     assert (text, verdict.candidates, verdict.agreement, verdict.tokens) == ("aa", 1, 1, 3)
+    assert (verdict.stopped, verdict.tokens_saved) == (0, 0), "nobody else was asked"
+    assert fates == {"voted": 1, "silent": 0, "stopped": 0}
 
 
 async def test_lazy_and_uncertain_forks_at_the_token() -> None:

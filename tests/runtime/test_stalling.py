@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 import trio
-from attrs import define, field
+from attrs import define, evolve, field
 from serving import PacedThread, call_of, config_of, prompt_of, read, serving, text_of
 
+from reame.core.vote import Conclave
 from reame.runtime.notify import Supervisor
 from reame.runtime.replies import LATE_S
 from reame.runtime.watchdog import TICK_S, watch
@@ -53,6 +54,17 @@ async def test_a_client_whose_time_is_up_is_told_so_although_the_engine_hangs(
                     assert trio.current_time() == pytest.approx(at + LATE_S)
         await up.idle()
         assert up.num_rows == 5, "nothing was computed for them when the engine came back"
+
+
+async def test_nor_does_an_election_wait_for_ever(autojump_clock: trio.testing.MockClock) -> None:
+    conclave = Conclave(size=3, vote="choice")
+    async with serving(config_of(slots=4), thread=PacedThread(1000)) as up:
+        asked = evolve(call_of(prompt_of(5, 9), prompt_of(6, 9), max_tokens=9, timeout=10), conclave=conclave)
+        async with up.ask(asked) as replies:
+            answer = await read(replies)
+            assert [error.code for error in answer.errors] == ["request_timeout"] * 2
+            assert trio.current_time() == pytest.approx(10 + LATE_S)
+        await up.idle()
 
 
 @define

@@ -1,0 +1,171 @@
+"""Batches of several keys and of several daemons on one disk: whose they are, and who works on them."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+import trio.testing
+from attrs import define, field
+from lines import answer_of, line_of, read
+
+from reame.batch.order import ordered
+from reame.batch.shelf import Shelf, new_id
+from reame.errors import RequestError
+from reame.runtime.batches import CLEAN_S, Batches
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from reame.batch.line import Record
+    from reame.batch.result import Outcome
+
+CHAT = "/v1/chat/completions"
+
+
+@define
+class Gate:
+    """Answers only while it is open."""
+
+    name: str
+    opened: trio.Event = field(factory=trio.Event)
+    asked: int = 0
+
+    def width(self) -> int:
+        return 2
+
+    def most(self) -> int:
+        return 2
+
+    async def solve(self, record: Record) -> Outcome:
+        self.asked += 1
+        await self.opened.wait()
+        return answer_of(self.name)
+
+
+@asynccontextmanager
+async def daemon(root: Path, model: str) -> AsyncIterator[tuple[Batches, Gate]]:
+    gate = Gate(model)
+    batches = Batches(Shelf(root, room=1 << 20, keep_s=86_400), lambda key: gate, model)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(batches.run)
+        yield batches, gate
+        nursery.cancel_scope.cancel()
+
+
+async def begun(batches: Batches, key: str) -> str:
+    shelf = batches.shelf
+    data = shelf.begin(key)
+    data.write_bytes(b"".join(line_of(f"r{i}", f"text {i}") + b"\n" for i in range(3)))
+    file = shelf.add(data, filename="f.jsonl", purpose="batch")
+    told = ordered(
+        new_id("batch"), model=batches.model_id, file=file["id"], endpoint=CHAT, window="24h", seconds=86_400,
+        metadata={"secret": key}, now=time.time(),
+    )  # fmt: skip
+    await batches.create(key, told)
+    return str(told["id"])
+
+
+async def until(batches: Batches, key: str, name: str, status: str) -> dict[str, Any]:
+    with trio.fail_after(20):
+        while (told := await batches.retrieve(key, name))["status"] != status:
+            continue
+    return told
+
+
+def answers(shelf: Shelf, key: str, told: dict[str, Any]) -> list[str]:
+    lines = read(shelf.data_path(key, told["output_file_id"]))
+    return [line["response"]["body"]["choices"][0]["message"]["content"] for line in lines]
+
+
+async def test_another_key_can_neither_see_nor_cancel_a_batch_that_runs(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "small") as (batches, gate):
+        name = await begun(batches, "ann")
+        await until(batches, "ann", name, "in_progress")
+        for ask in (batches.cancel, batches.retrieve):
+            with pytest.raises(RequestError) as caught:
+                await ask("bob", name)
+            assert caught.value.status == 404
+        gate.opened.set()
+        told = await until(batches, "ann", name, "completed")
+        assert answers(batches.shelf, "ann", told) == ["small"] * 3
+
+
+async def test_its_own_key_can(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "small") as (batches, _):
+        name = await begun(batches, "ann")
+        await until(batches, "ann", name, "in_progress")
+        assert (await batches.cancel("ann", name))["status"] == "cancelling"
+        told = await until(batches, "ann", name, "cancelled")
+        assert (await batches.cancel("ann", name)) == told
+
+
+async def test_what_another_daemon_works_on_is_left_alone(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "small") as (first, gate):
+        name = await begun(first, "ann")
+        await until(first, "ann", name, "in_progress")
+        async with daemon(tmp_path, "small") as (second, other):
+            # its own batch of that key comes behind it, so it has been looked at when that one runs
+            own = await begun(second, "ann")
+            await until(second, "ann", own, "in_progress")
+            assert (await second.retrieve("ann", name))["status"] == "in_progress"
+            assert first.shelf.journal_path("ann", name).exists()
+            other.opened.set()
+            await until(second, "ann", own, "completed")
+        gate.opened.set()
+        told = await until(first, "ann", name, "completed")
+        assert told["errors"] is None
+        assert answers(first.shelf, "ann", told) == ["small"] * 3
+
+
+async def test_a_batch_waits_for_its_model(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "small") as (first, _):
+        name = await begun(first, "ann")
+        await until(first, "ann", name, "in_progress")
+    async with daemon(tmp_path, "large") as (second, gate):
+        gate.opened.set()
+        own = await begun(second, "ann")
+        await until(second, "ann", own, "completed")
+        assert gate.asked == 3
+        assert (await second.retrieve("ann", name))["status"] == "in_progress"
+        assert (await second.cancel("ann", name))["status"] == "cancelling"  # that needs no model
+        await until(second, "ann", name, "cancelled")
+        assert gate.asked == 3
+
+
+async def test_what_nobody_works_on_is_taken_up(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    """A daemon that shares the disk with one that was killed looks again after a while."""
+    shelf = Shelf(tmp_path, room=1 << 20, keep_s=86_400)
+    async with daemon(tmp_path, "small") as (batches, gate):
+        gate.opened.set()
+        await trio.sleep(CLEAN_S / 2)
+        data = shelf.begin("ann")
+        data.write_bytes(line_of("r0") + b"\n")
+        file = shelf.add(data, filename="f.jsonl", purpose="batch")
+        told = ordered(
+            new_id("batch"), model="small", file=file["id"], endpoint=CHAT, window="24h", seconds=86_400,
+            metadata=None, now=time.time(),
+        )  # fmt: skip
+        shelf.add_batch("ann", told | {"status": "in_progress"})
+        await trio.sleep(CLEAN_S)
+        assert (await batches.retrieve("ann", told["id"]))["status"] == "completed"
+
+
+@pytest.mark.parametrize("left", [b"", b"an", b"\xff\xfe"])
+def test_what_a_power_cut_left_of_a_keys_name(tmp_path: Path, left: bytes) -> None:
+    """It stops nobody, and is written anew when the key comes again."""
+    shelf = Shelf(tmp_path, room=1 << 20, keep_s=86_400)
+    for key in ("ann", "bob"):
+        shelf.save_batch(key, {"id": new_id("batch"), "status": "in_progress", "input_file_id": "", "created_at": 0})
+    (name,) = (path for path in tmp_path.glob("*/key") if path.read_text() == "ann")
+    name.write_bytes(left)
+    assert [key for key, _ in shelf.unfinished()] == ["bob"]
+    shelf.expire(0)
+    assert len(shelf.batches("ann")) == 1
+    assert sorted(key for key, _ in shelf.unfinished()) == ["ann", "bob"]
+    assert json.loads(next(name.parent.glob("batch_*.json")).read_text())["status"] == "in_progress"
