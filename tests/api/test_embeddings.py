@@ -33,7 +33,7 @@ class Letters:
         return [1, *(ord(char) % 100 for char in text)] if text else []
 
 
-@define
+@define(slots=False)
 class FakeEmbedder:
     """Its vector counts what it was fed."""
 
@@ -105,26 +105,26 @@ async def test_base64_has_the_same_numbers(client: TestClientProtocol) -> None:
     assert list(numbers) == plain["data"][0]["embedding"]
 
 
-async def test_who_leaves_pays_for_what_was_computed(intake: ScriptedIntake) -> None:
-    day, embeddings = intake.tokens, intake.embeddings
-    assert embeddings is not None
-    day.limit = 1000
-
+async def test_who_leaves_pays_for_what_was_computed(intake: ScriptedIntake, embedder: FakeEmbedder) -> None:
+    embeddings: Embeddings = intake.embeddings
+    intake.tokens.limit = 3
     with trio.CancelScope() as scope:
-        spend = day.spend
+        embedder.begin = scope.cancel  # type: ignore[method-assign]
+        await embeddings.embed(["ab"], key="ann", namespace="ann")
+    intake.tokens.check("ann")
+    del embedder.begin
+    with trio.CancelScope() as scope:
+        computed = embedder.vector
 
-        def leave(key: str, count: int) -> None:
-            spend(key, count)
+        def leave() -> Any:
             scope.cancel()
+            return computed()
 
-        day.spend = leave  # type: ignore[method-assign]
+        embedder.vector = leave  # type: ignore[method-assign]
         await embeddings.embed(["ab", "abc"], key="ann", namespace="ann")
     assert scope.cancelled_caught
-    day.limit = 3
     with pytest.raises(RequestError):
-        day.check("ann")
-    day.limit = 4
-    day.check("ann")
+        intake.tokens.check("ann")
 
 
 async def test_tokens_are_taken_as_they_are(client: TestClientProtocol, embedder: FakeEmbedder) -> None:
