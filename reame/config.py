@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from attrs import Factory, field, frozen
 
-from reame.config_rules import Choice, Flag, Host, Number, Origins, Text, Whole, setting
+from reame.config_rules import Choice, Flag, Host, Names, Number, Origins, Text, Whole, setting
 
 MAX_SEQUENCES = 254  # llama.cpp's LLAMA_MAX_SEQ (256), less two for restoring saved cells
 
@@ -214,6 +214,11 @@ class ServerConfig:
     port: int = setting(8080, Whole(0, 65_535), "TCP port; 0 = any free one (the log says which).")
     api_keys_file: str = setting(
         "", Text(), "Path of a file with one key a line, `name:key` or the key alone; empty = no key is asked for."
+    )
+    names: tuple[str, ...] = setting(
+        (),
+        Names(),
+        "Names, beside localhost, by which browsers may call a server without keys, such as a proxy's; \"*\" = any.",
     )
     cors_origins: tuple[str, ...] = setting(
         (), Origins(), 'Web pages that may call from a browser, such as "https://example.org"; empty = none, "*" = all.'

@@ -127,6 +127,20 @@ class Origins:
         return tuple(value)
 
 
+@frozen
+class Names:
+    """A list of host names without ports, or "*"."""
+
+    def accept(self, value: object) -> tuple[str, ...]:
+        expected = 'a list of names such as "llm.example.org" or "*"'
+        if isinstance(value, str | Mapping) or not isinstance(value, Sequence):
+            raise wrong(expected, value)
+        for item in value:
+            if not isinstance(item, str) or not (item == "*" or _HOST_NAME.fullmatch(item)):
+                raise ValueError(f"expected {expected}, got a list with {shown(item)}")
+        return tuple(value)
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach a socket bound to `host`. A name other than localhost may mean anything."""
     if not _is_ip(host):

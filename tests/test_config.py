@@ -12,7 +12,7 @@ from attrs.exceptions import FrozenInstanceError
 from reame.config import Config, EngineConfig, SamplingConfig, ServerConfig
 from reame.config_check import KEYS, TABLES, ConfigMistakes, check
 from reame.config_load import parse_config
-from reame.config_rules import Choice, Flag, Host, Number, Origins, Text, Whole, is_loopback
+from reame.config_rules import Choice, Flag, Host, Names, Number, Origins, Text, Whole, is_loopback
 from reame.errors import ConfigError
 
 
@@ -44,7 +44,7 @@ def test_every_key_has_exactly_one_rule_of_the_right_kind() -> None:
         int: (Whole,),
         float: (Number,),
         bool: (Flag,),
-        tuple[str, ...]: (Origins,),
+        tuple[str, ...]: (Names, Origins),
     }
     for dotted, key in KEYS.items():
         kind = get_type_hints(TABLES[dotted.split(".")[0]])[key.name]
@@ -94,6 +94,14 @@ def test_a_string_is_not_a_list_of_letters() -> None:
     assert config.server.cors_origins == ("*", "http://localhost:3000", "http://[::1]:80")
     for origin in ("https://example.org/", "example.org", "", "https://a b", "http://x:y"):
         assert mistakes(f'[server]\ncors_origins = ["{origin}"]')[0].endswith(f'got a list with "{origin}"')
+
+
+def test_names_are_names_without_ports() -> None:
+    config = parse_config('[server]\nnames = ["llm.example.org", "*", "box"]')
+    assert config.server.names == ("llm.example.org", "*", "box")
+    for name in ("https://example.org", "box:8080", "", "a b", "-x"):
+        assert mistakes(f'[server]\nnames = ["{name}"]')[0].endswith(f'got a list with "{name}"')
+    assert "a list of names" in mistakes('[server]\nnames = "box"')[0]
 
 
 def test_every_mistake_is_reported_at_once_one_line_each() -> None:

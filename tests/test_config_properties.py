@@ -15,7 +15,7 @@ from reame import config_load
 from reame.config import Config
 from reame.config_check import KEYS, TABLES, ConfigMistakes
 from reame.config_load import Loaded, load_config, override, parse_config
-from reame.config_rules import Choice, Flag, Host, Number, Origins, Whole
+from reame.config_rules import Choice, Flag, Host, Names, Number, Origins, Whole
 from reame.config_text import effective_text
 from reame.errors import ConfigError
 
@@ -63,6 +63,8 @@ def valid(rule: Any) -> st.SearchStrategy[Any]:
             return st.sampled_from(rule.choices)
         case Host():
             return st.sampled_from(["127.0.0.1", "::1", "localhost"]) | st.ip_addresses().map(str)
+        case Names():
+            return st.lists(st.sampled_from(["*", "example.org", "box"]), max_size=3)
         case Origins():
             return st.lists(st.sampled_from(["*", "https://example.org", "http://localhost:3000"]), max_size=3)
     printable = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=20)

@@ -21,6 +21,7 @@ from reame.api.errors import error_headers, from_status
 from reame.api.exchange import Exchange, Request
 from reame.api.files import Files
 from reame.api.guards import RequestRate
+from reame.api.hosts import refuse_foreign_names
 from reame.api.protocols import Protocols, error_body
 from reame.api.routes import Routes, json_response
 from reame.batch.shelf import Shelf
@@ -62,6 +63,7 @@ def create_app(config: Config, intake: Intake, metrics: Metrics, keys: Sequence[
     app.config["RESPONSE_TIMEOUT"] = None  # an answer may take long; writes have a time limit of their own
     allow_origins(app, config.server.cors_origins)
     app.keyring = Keyring(keys)
+    refuse_foreign_names(app, app.keyring, config.server)
     _ask_for_keys(app, app.keyring, RequestRate(config.server.requests_per_minute))
     intake.tokens.limit = config.server.tokens_per_day
     routes = Routes(config, intake, metrics, _sampling(config.sampling), trio.CapacityLimiter(1))
@@ -71,7 +73,7 @@ def create_app(config: Config, intake: Intake, metrics: Metrics, keys: Sequence[
     EmbeddingRoutes(routes).add_to(app)
     app.batches = _batches(config, intake, routes.sampling)
     Files(config, app.batches).add_to(app)
-    BatchRoutes(app.batches).add_to(app)
+    BatchRoutes(app.batches, config.server.cors_origins).add_to(app)
     _answer_errors(app)
     return app
 

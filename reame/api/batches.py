@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 from quart import g, request
 
+from reame.api.cors import refuse_foreign_page
 from reame.api.routes import json_response
 from reame.api.schema_batches import page, read_batch
 from reame.batch.order import ordered
@@ -15,6 +16,8 @@ from reame.batch.shelf import new_id
 from reame.errors import RequestError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from quart_trio import QuartTrio
     from quart_trio.wrappers import TrioResponse as Response
 
@@ -28,6 +31,7 @@ class BatchRoutes:
     """The handlers. Each key sees its own batches."""
 
     batches: Batches
+    origins: Sequence[str]
 
     def add_to(self, app: QuartTrio) -> None:
         app.add_url_rule("/batches", view_func=self.create, methods=["POST"])
@@ -63,4 +67,5 @@ class BatchRoutes:
         return json_response(await self.batches.retrieve(g.key, name))
 
     async def cancel(self, name: str) -> Response:
+        refuse_foreign_page(self.origins)
         return json_response(await self.batches.cancel(g.key, name))

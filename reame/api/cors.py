@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING
 from quart import request
 from quart_trio.wrappers import TrioResponse as Response
 
+from reame.errors import RequestError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from quart_trio import QuartTrio
 
 PREFLIGHT_AGE_S = 600
+
+
+def refuse_foreign_page(origins: Sequence[str]) -> None:
+    """For what takes a form, or nothing: that any web page can send without asking first, other than JSON. Raises
+    RequestError (403) for a page that is not one of `origins`."""
+    origin = request.headers.get("Origin")
+    if origin and origin not in origins and "*" not in origins:
+        raise RequestError("web pages may do this only from server.cors_origins", status=403, code="foreign_origin")
 
 
 def allow_origins(app: QuartTrio, origins: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from attrs import frozen
 from quart import g, request
 from quart_trio.wrappers import TrioResponse as Response
 
+from reame.api.cors import refuse_foreign_page
 from reame.api.routes import json_response
 from reame.api.schema_batches import page
 from reame.api.upload import receive
@@ -43,7 +44,7 @@ class Files:
         app.add_url_rule("/files/<name>/content", view_func=self.content, methods=["GET"])
 
     async def upload(self) -> Response:
-        self._refuse_foreign_pages()
+        refuse_foreign_page(self.config.server.cors_origins)
         shelf, key = self.batches.shelf, g.key
         path = await self.batches.on_disk(shelf.begin, key)
         upload = await receive(request, path, most=self.config.batch.file_mb << 20)
@@ -76,14 +77,6 @@ class Files:
         opened = await cast("Request", request).held.enter_async_context(file)
         headers = {"Content-Length": str(told["bytes"]), "X-Content-Type-Options": "nosniff"}
         return Response(_chunks(opened), headers=headers, content_type="application/octet-stream")
-
-    def _refuse_foreign_pages(self) -> None:
-        """A form can be sent by any web page without asking first, other than JSON."""
-        origin, allowed = request.headers.get("Origin"), self.config.server.cors_origins
-        if origin and origin not in allowed and "*" not in allowed:
-            raise RequestError(
-                "web pages may upload only from server.cors_origins", status=403, code="foreign_origin"
-            )
 
     def _add(self, key: str, upload: Upload) -> dict[str, object]:
         if upload.fields.get("purpose") != "batch":

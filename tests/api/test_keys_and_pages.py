@@ -102,3 +102,60 @@ async def test_every_page_may_be_allowed(intake: ScriptedIntake) -> None:
     client = cors_client(intake, "*")
     response = await client.get("/health", headers={"Origin": "http://any.example"})
     assert response.headers["Access-Control-Allow-Origin"] == "http://any.example"
+
+
+@pytest.mark.parametrize(
+    ("host", "names", "is_served"),
+    [
+        ("127.0.0.1:8080", (), True),
+        ("localhost", (), True),
+        ("LOCALHOST:9", (), True),
+        ("app.localhost:8080", (), True),
+        ("[::1]:8080", (), True),
+        ("192.168.1.7:8080", (), True),  # an address needs no name to be resolved
+        ("evil.example:8080", (), False),
+        ("localhost.evil.example", (), False),
+        ("127.0.0.1.evil.example", (), False),
+        ("llm.example.org", ("llm.example.org",), True),
+        ("LLM.example.org.:443", ("llm.example.org",), True),
+        ("other.example.org", ("llm.example.org",), False),
+        ("ok.example", (), True),  # one of the pages that may call
+        ("anything", ("*",), True),
+    ],
+)
+async def test_without_keys_only_this_machines_names_are_answered(
+    intake: ScriptedIntake, host: str, names: tuple[str, ...], is_served: bool
+) -> None:
+    """A page whose own name was made to resolve to this machine is foreign all the same."""
+    config = Config(server=ServerConfig(names=names, cors_origins=(OK,)))
+    client = create_app(config, intake, NoMetrics(), ()).test_client()
+    for response in (
+        await client.post(CHAT, json=chat_body(), headers={"Host": host, "Origin": f"http://{host}"}),
+        await client.get("/v1/models", headers={"Host": host, "Accept-Language": "en"}),
+        await client.get("/v1/models", headers={"Host": host, "User-Agent": "Mozilla/5.0 (X11)"}),
+    ):
+        if is_served:
+            assert response.status_code == 200
+        else:
+            error = await error_of(response, 403)
+            assert (error["code"], "server.names" in error["message"]) == ("foreign_host", True)
+    assert len(intake.opened) == is_served
+
+
+async def test_a_program_may_call_it_what_it_likes(intake: ScriptedIntake) -> None:
+    client = create_app(Config(), intake, NoMetrics(), ()).test_client()
+    headers = {"Host": "llm.example.org", "User-Agent": "OpenAI/Python"}
+    assert (await client.post(CHAT, json=chat_body(), headers=headers)).status_code == 200
+
+
+async def test_with_keys_any_name_will_do(intake: ScriptedIntake, locked: TestClientProtocol) -> None:
+    headers = {"Host": "llm.example.org", "Authorization": "Bearer sk-one"}
+    assert (await locked.post(CHAT, json=chat_body(), headers=headers)).status_code == 200
+
+
+async def test_a_page_cannot_cancel_a_batch_by_a_plain_post(intake: ScriptedIntake) -> None:
+    client = create_app(Config(), intake, NoMetrics(), ()).test_client()
+    path = f"/v1/batches/batch_{'0' * 32}/cancel"
+    response = await client.post(path, headers={"Origin": "http://evil.example", "Content-Type": "text/plain"})
+    assert (await error_of(response, 403))["code"] == "foreign_origin"
+    await error_of(await client.post(path), 404)
