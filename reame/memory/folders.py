@@ -131,7 +131,7 @@ def ensure_root(path: Path) -> None:
     except FileExistsError:
         return
     except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(0o700, parents=True, exist_ok=True)
         path.mkdir(0o700, exist_ok=True)
 
 

@@ -46,7 +46,11 @@ class Inbox:
 
     def __init__(self, directory: Path) -> None:
         """OSError when it cannot be made."""
-        parent = directory / NAME
+        self.directory = directory
+        self._open()
+
+    def _open(self) -> None:
+        parent = self.directory / NAME
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         list(_running(parent))
         made = parent / f".{secrets.token_hex(8)}"
@@ -55,6 +59,17 @@ class Inbox:
         os.write(self._lock, str(os.getpid()).encode())
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.folder = made.rename(parent / made.name[1:])
+
+    @property
+    def is_gone(self) -> bool:
+        """Somebody has emptied the directory: no order can come."""
+        return not (self.folder / LOCK).exists()
+
+    def reopen(self) -> None:
+        """Make it anew, where it is gone. OSError."""
+        before = self._lock
+        self._open()
+        os.close(before)
 
     def orders(self) -> list[Order]:
         """Those that are not done. What cannot be read is none."""

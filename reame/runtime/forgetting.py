@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from reame.memory.inbox import Inbox
-from reame.runtime.recall import memory_dir
+from reame.runtime.recall import memory_dir, memory_salt
 
 if TYPE_CHECKING:
     from reame.config import Config
@@ -55,12 +55,26 @@ class Forgetting:
             return
         with self._scope:
             while True:
+                if await trio.to_thread.run_sync(self._restore, inbox):
+                    log.warning("%s was emptied while it is in use: it is filled again", inbox.directory)
                 for order in await trio.to_thread.run_sync(inbox.orders):
                     await self._loop.forget(order.namespace)
                     await self._memory.forget(order.namespace)
                     await trio.to_thread.run_sync(inbox.done, order)
                     log.info("forgot all of the API key %s", order.namespace or "(none)")
                 await trio.sleep(LOOK_S)
+
+    def _restore(self, inbox: Inbox) -> bool:
+        """Whether the directory was emptied, and can be used again: for orders, and with the salt that names what is
+        kept from now on, else nobody would find it after a restart."""
+        if not inbox.is_gone:
+            return False
+        try:
+            memory_salt(inbox.directory, own=self._memory.salt)
+            inbox.reopen()
+        except OSError:
+            return False  # until the next look
+        return True
 
     def close(self) -> None:
         self._scope.cancel()

@@ -58,7 +58,7 @@ class Memory:
         self._store = store
         self._answers = answers
         self._fingerprint = fingerprint
-        self._salt = salt
+        self.salt = salt
         self._element_bytes = element_bytes
         self._io = trio.CapacityLimiter(2)
         self._pins = Pins()
@@ -105,7 +105,7 @@ class Memory:
         """The name of the request's answer, None when there cannot be an old one."""
         if self._answers is None or not is_fixed(request, seed_given=seed_given):
             return None
-        return answer_key(self._fingerprint + self._salt, request)
+        return answer_key(self._fingerprint + self.salt, request)
 
     async def answer(self, key: bytes) -> Answer | None:
         """What the request of this name was answered with."""
@@ -169,7 +169,7 @@ class Memory:
     def _text_key(self, name: str, namespace: str) -> bytes:
         """Not bound to the model: a conversation may go on with another one."""
         words = f"{namespace}\0{name}".encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(words, digest_size=32, person=b"reame.text", key=self._salt[:64]).digest()
+        return hashlib.blake2b(words, digest_size=32, person=b"reame.text", key=self.salt[:64]).digest()
 
     async def prepare_archive(self, namespace: str) -> None:
         """Before a sequence of this namespace: so that what was there before the start is found, and what others take
@@ -260,7 +260,7 @@ class Memory:
         return block_keys(self._root(namespace), tokens, self.block_tokens)
 
     def _root(self, namespace: str) -> bytes:
-        return root_key(self._fingerprint, namespace, self._salt)
+        return root_key(self._fingerprint, namespace, self.salt)
 
     async def _try(self, function: Callable[[], T], otherwise: T) -> T:
         """Run it in an I/O thread. The store does not raise for a bad disk; whatever else happens is a miss too."""

@@ -71,14 +71,15 @@ def _fingerprint(path: Path, options: LlamaOptions) -> bytes:
     return fingerprint(model_digest(split_parts(path), cache_dir()), facts)
 
 
-def memory_salt(directory: Path) -> bytes:
-    """Random bytes of this directory's own, so that the names of blocks tell nobody what is in them."""
+def memory_salt(directory: Path, *, own: bytes = b"") -> bytes:
+    """Random bytes of this directory's own, so that the names of blocks tell nobody what is in them. `own`: those to
+    be used where there are none, by who has named blocks with them."""
     file = directory / "salt"
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not file.exists():
         part = directory / f".salt-{secrets.token_hex(8)}"
         part.touch(mode=0o600)
-        part.write_bytes(secrets.token_bytes(32))
+        part.write_bytes(own or secrets.token_bytes(32))
         try:
             file.hardlink_to(part)
         except FileExistsError:

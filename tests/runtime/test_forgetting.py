@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from reame.memory.inbox import Inbox
 from reame.runtime.forgetting import Forgetting, open_inbox
 from reame.runtime.memory import Memory
 from reame.runtime.pins import Pin
+from reame.runtime.recall import memory_salt
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -175,6 +177,26 @@ async def test_orders_are_carried_out_and_ticked_off(kept: Kept, tmp_path: Path)
         (file,) = inboxes.order(tmp_path, ANNA)
         assert await trio.to_thread.run_sync(partial(inboxes.wait_done, [file], patience_s=60.0)) == []
         assert (kept.cells_of(ANNA), kept.on_disk(ANNA)) == (0, 0)
+        forgetting.close()
+    inbox.close()
+
+
+async def test_a_directory_that_was_emptied_is_used_again(kept: Kept, tmp_path: Path) -> None:
+    """What is kept afterwards is found after a restart, and orders come through."""
+    folder = tmp_path / "emptied"
+    inbox = open_inbox(Config(memory=MemoryConfig(path=str(folder))))
+    assert isinstance(inbox, Inbox)
+    kept.memory.salt = memory_salt(folder)
+    shutil.rmtree(folder)
+    assert inboxes.order(folder, ANNA) == []
+    forgetting = Forgetting(inbox, kept.up.loop, kept.memory)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(forgetting.run)
+        while not (files := inboxes.order(folder, ANNA)):  # noqa: ASYNC110 - a thread of its own makes it
+            await trio.sleep(0.01)
+        assert await trio.to_thread.run_sync(partial(inboxes.wait_done, files, patience_s=60.0)) == []
+        assert memory_salt(folder) == kept.memory.salt
+        assert folder.stat().st_mode & 0o777 == 0o700
         forgetting.close()
     inbox.close()
 
