@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from attrs import asdict, frozen
 
 from reame.commands.cache_work import Kept, closing, print_json
@@ -31,6 +33,11 @@ def forget(here: Kept, key: str, *, as_json: bool) -> int:
     if deaf:
         processes = ", ".join(map(inbox.pid_of, deaf))
         raise ReameError(f"a running daemon does not answer (process {processes}): what it has in RAM ends with it")
+    if gone.is_nothing and key not in here.names.values():
+        known = ", ".join(sorted(filter(None, here.names.values())))
+        keys = f"the keys here are called {known}" if known else "no keys are asked for here (--key '' names nobody's)"
+        note = f"nothing was kept of a key of that name, and {keys}: --key wants a name, not the key itself"
+        print(f"reame: {note}", file=sys.stderr)
     return 0
 
 
@@ -42,6 +49,10 @@ class Gone:
     bytes: int
     answers: int
     texts: int
+
+    @property
+    def is_nothing(self) -> bool:
+        return self == Gone(0, 0, 0, 0)
 
     def plus(self, other: Gone) -> Gone:
         return Gone(

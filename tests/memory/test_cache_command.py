@@ -121,6 +121,18 @@ def test_forget_deletes_one_keys_things_only(memory: Path, capsys: pytest.Captur
     assert as_json(capsys, "forget", "--key", "")["deleted"]["blocks"] == 1
 
 
+@pytest.mark.usefixtures("memory")
+def test_forget_says_when_it_knows_nobody_of_that_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """A slip in the name, or the key in its place, which is not shown."""
+    assert reame("forget", "--key", "sk-alise") == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("deleted 0 blocks")
+    assert "the keys here are called alice: --key wants a name" in told.err
+    assert "alise" not in told.err
+    assert reame("forget", "--key", "alice") == reame("forget", "--key", "alice") == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_forget_tells_running_daemons_and_deletes_what_they_still_wrote(
     memory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
