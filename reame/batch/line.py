@@ -77,7 +77,8 @@ def read_line(raw: bytes, number: int) -> Record | Fault:
 
 def fault(raw: bytes, number: int, error: RequestError, custom_id: str | None) -> Fault:
     """What is wrong with line `number`; the message names the line."""
-    told = RequestError(f"line {number}: {error.message}", status=error.status, param=error.param, code=error.code)
+    code = error.code or "invalid_line"
+    told = RequestError(f"line {number}: {error.message}", status=error.status, param=error.param, code=code)
     return Fault(number=number, id=_id(b"%d " % number + raw[:MAX_LINE]), custom_id=custom_id, error=told)
 
 

@@ -31,8 +31,9 @@ class Outcome:
 
     @property
     def code(self) -> str | None:
-        """That of its error."""
-        return None if self.is_good else self.error.get("code") or f"status_{self.status}"
+        """That of its error, or the error's type where it has none."""
+        named = self.error.get("code") or self.error.get("type")
+        return None if self.is_good else named or f"status_{self.status}"
 
     @property
     def error(self) -> Mapping[str, Any]:

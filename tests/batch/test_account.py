@@ -43,7 +43,7 @@ def test_copies_old_answers_and_failures_have_their_places() -> None:
     assert (account.tokens, account.remembered) == (4 * 13, 4 + 2 * 13 + 13)
     assert list(account.summary(None))[:2] == [
         "4 of 9 lines answered, 2 were done before, 2 of them as another line's equal, 1 from old answers, 3 failed",
-        "failed: 2 invalid_line, 1 status_400; the `error` of each line in the output says what is wrong",
+        "failed: 2 invalid_line, 1 invalid_request_error; the `error` of each line in the output says what is wrong",
     ]
 
 

@@ -151,7 +151,7 @@ async def test_a_refused_record_is_a_result_and_the_others_are_done(
     with batch(source, output) as (run, _, account):
         await run.run()
     errors = {line["custom_id"]: line["error"] for line in read(output)}
-    assert errors == {"a": None, "c": None, "bad": {"code": "status_400", "message": "no"}}
+    assert errors == {"a": None, "c": None, "bad": {"code": "invalid_request_error", "message": "no"}}
     assert (account.good, account.failed) == (2, 1)
 
 

@@ -65,6 +65,11 @@ def test_a_fault_says_where_and_what(raw: bytes, status: int, word: str, param: 
     assert (error.status, error.param) == (status, param)
 
 
+def test_every_fault_has_a_code() -> None:
+    for raw in (b'{"custom_id": 5, "url": "/v1/completions", "body": {}}', b'{"custom_id": "a", "url": 5, "body": {}}'):
+        assert fault(raw).error.code == "invalid_line"
+
+
 def test_a_fault_keeps_the_custom_id_that_the_line_has() -> None:
     assert fault(line_of("a", url="/v1/nothing")).custom_id == "a"
     assert fault(b"{").custom_id is None
