@@ -21,9 +21,9 @@ from reame.api.response_items import input_items
 from reame.api.response_object import bare_id, said
 from reame.api.responses import ResponsesVoice
 from reame.api.routes import json_response
-from reame.api.schema_anthropic import read_anthropic, read_count_tokens
+from reame.api.schema_anthropic import MESSAGES_NAMES, named, read_anthropic, read_count_tokens
 from reame.api.schema_batches import page as part_of
-from reame.api.schema_responses import read_responses
+from reame.api.schema_responses import RESPONSES_NAMES, read_responses
 from reame.core.request import Chat
 from reame.errors import RequestError
 from reame.runtime.prompts import tokenise
@@ -55,7 +55,8 @@ class Protocols:
 
     async def messages(self) -> Response:
         asked = await self.routes.wanted(read_anthropic)
-        return await self.routes.answer(asked.wanted, AnthropicVoice())
+        with named(MESSAGES_NAMES):
+            return await self.routes.answer(asked.wanted, AnthropicVoice())
 
     async def count_tokens(self) -> Response:
         asked = await self.routes.wanted(read_count_tokens)
@@ -77,7 +78,8 @@ class Protocols:
                 text = dumps({"response": response, "messages": [*said_before, said(response)]})
                 self.routes.intake.keep_text(response["id"], text, namespace=key, era=era)
 
-        return await self.routes.answer(wanted, ResponsesVoice(asked.echo, keep))
+        with named(RESPONSES_NAMES):
+            return await self.routes.answer(wanted, ResponsesVoice(asked.echo, keep))
 
     async def response(self, name: str) -> Response:
         kept = await self._kept(name, status=404, param=None)

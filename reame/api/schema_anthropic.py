@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -16,11 +17,13 @@ from reame.api.schema_fields import Fields, kind, parse_object
 from reame.errors import RequestError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from reame.api.schema import Limits, Wanted
 
 _SAME = ("model", "max_tokens", "temperature", "top_p", "top_k", "stream", "min_p", "seed", "best_of", "reame")
 """Fields that mean the same in both; Reame's own among them."""
-_OWN_NAMES = {
+MESSAGES_NAMES = {
     r"stop": "stop_sequences",
     r"response_format(\.json_schema)?": "output_config.format",
     r"(tools\[\d+\])\.function\.parameters": r"\1.input_schema",
@@ -53,20 +56,27 @@ def read_count_tokens(raw: bytes, limits: Limits) -> MessagesWanted:
 
 
 def _wanted(body: dict[str, Any], limits: Limits) -> MessagesWanted:
-    try:
+    with named(MESSAGES_NAMES):
         wanted = read_chat(json.dumps(body).encode(), limits)
-    except RequestError as error:
-        raise renamed(error, _OWN_NAMES) from None
     return MessagesWanted(wanted=wanted, model=wanted.model)
 
 
-def renamed(error: RequestError, names: dict[str, str]) -> RequestError:
-    """The same error about the field's name in the protocol that is spoken. `names`: from the beginning of a name in
-    chats, as a regular expression, to that of its own."""
+@contextmanager
+def named(names: dict[str, str]) -> Iterator[None]:
+    """Errors from here name fields as the protocol that is spoken does. `names`: from the beginning of a name in chats,
+    as a regular expression, to that of its own."""
+    try:
+        yield
+    except RequestError as error:
+        raise _renamed(error, names) from None
+
+
+def _renamed(error: RequestError, names: dict[str, str]) -> RequestError:
     for chat, own in names.items():
         param, found = re.subn(rf"^{chat}(?![^.\[])", own, error.param or "")
         if found:
-            return RequestError(error.message.replace(str(error.param), param, 1), param=param, code=error.code)
+            message = error.message.replace(str(error.param), param, 1)
+            return RequestError(message, status=error.status, param=param, code=error.code)
     return error
 
 

@@ -32,7 +32,7 @@ def read_chat(raw: bytes, limits: Limits) -> Wanted:
     tools, form = read_tools(fields), read_format(fields)
     if tools.shown and form.constraint:
         raise fields.fault(form.field, "and tools cannot be combined: send one of them.")
-    logprobs = _read_logprobs(fields)
+    logprobs, stop = _read_logprobs(fields), schema.read_stop(fields)
     stream, include_usage = schema.read_stream(fields)
     return Wanted(
         call=Call(
@@ -41,7 +41,7 @@ def read_chat(raw: bytes, limits: Limits) -> Wanted:
             conclave=read_conclave(fields, limits),
             sampling=schema.read_sampling(fields, limits),
             max_tokens=schema.read_max_tokens(fields),
-            stop=schema.read_stop(fields),
+            stop=() if tools.must else stop,  # stops are looked for in text, and there will be none
             answers=schema.read_answers(fields),
             background=schema.read_background(fields),
             logprobs=logprobs,
@@ -54,6 +54,7 @@ def read_chat(raw: bytes, limits: Limits) -> Wanted:
         stream=stream,
         include_usage=include_usage,
         tools=bool(tools.shown),
+        must_call=tools.must,
     )
 
 

@@ -40,8 +40,9 @@ def _read_message(fields: Fields, index: int, message: Any) -> dict[str, Any]:
     if role is None:
         raise inner.fault("role", f"must be one of {', '.join(_ROLES)}.")
     calls = _read_tool_calls(inner)
-    may_lack_text = role == "assistant" and bool(calls)
-    out: dict[str, Any] = {"role": role, "content": _read_content(inner, optional=may_lack_text)}
+    refusal = (inner.text("refusal") or "") if role == "assistant" else ""
+    may_lack_text = role == "assistant" and bool(calls or refusal)
+    out: dict[str, Any] = {"role": role, "content": _read_content(inner, optional=may_lack_text) or refusal}
     if calls and role == "assistant":
         out["tool_calls"] = calls
     if role == "tool":

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from reame.api.schema_anthropic import renamed
+from reame.api.schema_anthropic import named
 from reame.api.schema_chat import read_chat
 from reame.api.schema_fields import Fields, kind, parse_object
 from reame.api.schema_messages import read_arguments
-from reame.errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +25,7 @@ _SAME = (
     *("model", "temperature", "top_p", "stream", "parallel_tool_calls"),
     *("stop", "seed", "top_k", "min_p", "presence_penalty", "frequency_penalty", "best_of", "reame"),
 )
-_OWN_NAMES = {
+RESPONSES_NAMES = {
     r"max_tokens": "max_output_tokens",
     r"response_format(\.json_schema)?": "text.format",
     r"messages": "input",
@@ -57,10 +56,8 @@ class ResponsesWanted:
         """What is wanted of the model behind these messages. Raises RequestError (400) with the field at fault."""
         system = [] if self.instructions is None else [{"role": "system", "content": self.instructions}]
         body = self.chat | {"messages": [*system, *history, *self.messages]}
-        try:
+        with named(RESPONSES_NAMES):
             return read_chat(json.dumps(body).encode(), limits)
-        except RequestError as error:
-            raise renamed(error, _OWN_NAMES) from None
 
 
 def read_responses(raw: bytes, limits: Limits) -> ResponsesWanted:

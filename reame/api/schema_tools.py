@@ -21,10 +21,11 @@ FUNCTION_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 @frozen
 class Tools:
     """`shown` are those that the model is told of, as OpenAI has them; none: nothing may be called. `constraint` is
-    that of the answer then."""
+    that of the answer then. `must`: it is nothing but calls."""
 
     shown: tuple[Mapping[str, Any], ...] = ()
     constraint: Constraint | None = None
+    must: bool = False
 
 
 def read_tools(fields: Fields) -> Tools:
@@ -46,7 +47,8 @@ def read_tools(fields: Fields) -> Tools:
         if not only or tool["function"]["name"] == only
     ]
     source = {"tools": callable_, "must": must, "parallel": parallel and not only}
-    return Tools(tuple(tools), Constraint("tools", json.dumps(source, separators=(",", ":"), ensure_ascii=False)))
+    text = json.dumps(source, separators=(",", ":"), ensure_ascii=False)
+    return Tools(tuple(tools), Constraint("tools", text), must)
 
 
 def _read_tool(fields: Fields, index: int, tool: Any) -> dict[str, Any]:

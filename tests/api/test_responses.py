@@ -121,6 +121,16 @@ def test_faults_have_the_apis_names(body: dict[str, Any], param: str) -> None:
     assert (caught.value.status, caught.value.param) == (400, param)
 
 
+async def test_what_is_refused_later_has_the_apis_names_too(intake: ScriptedIntake, client: TestClientProtocol) -> None:
+    """A schema is compiled when the call is let in."""
+    param = "response_format.json_schema.schema.type"
+    intake.refusal = RequestError(f"{param} must be one", status=400, param=param)
+    answer = await client.post("/v1/responses", json={"input": "x"})
+    error = (await answer.get_json())["error"]
+    assert (answer.status_code, error["param"]) == (400, "text.format.schema.type")
+    assert error["message"] == "text.format.schema.type must be one"
+
+
 async def test_a_response(client: TestClientProtocol) -> None:
     answer = await client.post("/v1/responses", json={"input": "hi", "metadata": {"a": "b"}})
     assert answer.status_code == 200

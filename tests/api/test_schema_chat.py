@@ -37,6 +37,12 @@ def fault(*messages: Any) -> RequestError:
     return caught.value
 
 
+def test_a_refusal_of_the_past_is_what_was_said() -> None:
+    refused = {"role": "assistant", "content": None, "refusal": "I will not."}
+    assert conversation(USER, refused, USER).messages[1] == {"role": "assistant", "content": "I will not."}
+    assert fault(USER, {"role": "user", "content": None, "refusal": "no"}).param == "messages[1].content"
+
+
 def test_messages_as_the_template_gets_them() -> None:
     parts = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
     chat = conversation(

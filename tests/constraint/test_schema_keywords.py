@@ -34,7 +34,7 @@ LIMITS = {
     "pattern": "no look-around, back-references or word boundaries; found anywhere in the text unless anchored",
     "patternProperties": "patterns that no key can match two of",
     "properties": "in the order given, at most 1,000",
-    "minProperties": "up to 1, or to the number of `required` ones",
+    "minProperties": "up to the number of `required` ones; 1 also where nothing but the `properties` may stand",
     "maxProperties": "0 or 1, or where all `properties` are `required`",
     "multipleOf": "its digits up to 20,000",
     "items": "a schema, or a list of them as in older drafts",
