@@ -124,3 +124,38 @@ def test_it_says_which_stop_it_was(text: str, stops: tuple[str, ...]) -> None:
     told = stream.push(text.encode())
     assert bool(stream.stop) == stream.stopped
     assert not stream.stop or text.startswith(told + stream.stop)
+
+
+def reference_until(text: str, stops: tuple[str, ...], until: str) -> tuple[str, bool]:
+    """By definition: what stands before `until` is text that is searched, and the rest is told as it is."""
+    before = text.split(until)[0]
+    told, stopped = reference(before.encode(), stops)
+    return (told, True) if stopped else (text, False)
+
+
+@given(small_text, small_stops, cuts, st.sampled_from(["€ab", "aab", "abab", "b"]))
+def test_no_stop_is_looked_for_from_the_mark_on(
+    text: str, stops: tuple[str, ...], where: list[int], until: str
+) -> None:
+    stream = TextStream(stops, until=until)
+    told = "".join([*(stream.push(piece) for piece in cut(text.encode(), where)), stream.finish()])
+    assert (told, stream.stopped) == reference_until(text, stops, until)
+    assert not stream.holding
+
+
+@pytest.mark.parametrize(
+    ("stops", "pieces", "expected"),
+    [
+        (("<",), ["a ", "<", "b"], ["a ", "", "", ""]),
+        (("<",), ["a ", "<call", "> <"], ["a ", "", "<call> <", ""]),
+        (("<",), ["a ", "<"], ["a ", "", ""]),
+        (("\n", "<call>"), ["<call>", "\n<call>"], ["<call>", "\n<call>", ""]),
+        (("\n",), ["a\n", "<call>"], ["a", "", ""]),
+        (("l>",), ["a <ca", "l>", "."], ["a ", "<ca", "", ""]),
+        (("a <",), ["a ", "<cal", "l>"], ["", "", "a <call>", ""]),
+        ((), ["a <", "call>"], ["a <", "call>", ""]),
+    ],
+)
+def test_until_by_hand(stops: tuple[str, ...], pieces: list[str], expected: list[str]) -> None:
+    stream = TextStream(stops, until="<call>")
+    assert [*(stream.push(piece.encode()) for piece in pieces), stream.finish()] == expected

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from functools import partial
 from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,7 @@ class Chunks:
         self._starts: dict[int, str] = {}
         self._offsets: dict[int, CompletionLogprobs] = {}
         self._request_id = head.id
-        self._calls: defaultdict[int, CallReader] = defaultdict(CallReader)
+        self._calls: defaultdict[int, CallReader] = defaultdict(partial(CallReader, wanted.must_call))
         self._tally = Tally(wanted.call.n, tells_fields=wanted.call.tells_fields)
         self._num_finished = 0
 
@@ -88,8 +89,8 @@ class Chunks:
             raise event.error
         self._num_finished += 1
         self._tally.add(index, event)
-        opening += self._rest(index)
         reason: str | None = event.reason
+        opening += self._rest(index, was_cut=reason == "length")
         if reason == "stop" and not event.stop and self._calls[index].num_calls:
             reason = "tool_calls"
         last = self._chunk(index, self._shape.last, reason=reason, stop=event.stop)
@@ -146,8 +147,8 @@ class Chunks:
             told = None
         return lines
 
-    def _rest(self, index: int) -> str:
-        return self._parts(index, self._calls[index].end()) if self._wanted.tools else ""
+    def _rest(self, index: int, *, was_cut: bool) -> str:
+        return self._parts(index, self._calls[index].end(was_cut=was_cut)) if self._wanted.tools else ""
 
     def _logprobs(self, index: int, tokens: Iterable[TokenLogprob]) -> dict[str, Any]:
         if self._wanted.chat:

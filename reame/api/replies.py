@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 
 from reame.api.conclave import conclave_object
 from reame.api.logprobs import CompletionLogprobs, aligned, chat_logprobs
-from reame.api.tools import message_of
+from reame.api.tools import message_of, parts_of
 from reame.core.draft import DraftCount
 from reame.core.events import Delta, Finish
 from reame.core.field_confidence import field_confidence
@@ -163,7 +163,10 @@ class Reply:
 
     def _message(self, request_id: str, index: int, choice: _Choice) -> dict[str, Any]:
         text = "".join(choice.texts)
-        said = message_of(text, request_id, index) if self._wanted.tools else {"content": text}
+        said: dict[str, Any] = {"content": text}
+        if self._wanted.tools:
+            parts = parts_of(text, must_call=self._wanted.must_call, was_cut=choice.reason == "length")
+            said = message_of(parts, request_id, index)
         message = {"role": "assistant", **said, "refusal": None}
         wanted = self._wanted.call.logprobs is not None
         return {"message": message, "logprobs": chat_logprobs(choice.logprobs) if wanted else None}

@@ -47,8 +47,8 @@ class Limits:
 class Wanted:
     """A body of `/v1/completions` or `/v1/chat/completions`, checked.
 
-    `model` "" means any. `tools`: the answer may hold calls of tools. `echo` holds the prompts' texts when they are to
-    be repeated in front of the answers.
+    `model` "" means any. `tools`: the answer may hold calls of tools; `must_call`: and nothing else. `echo` holds the
+    prompts' texts when they are to be repeated in front of the answers.
     """
 
     call: Call
@@ -57,6 +57,7 @@ class Wanted:
     stream: bool = False
     include_usage: bool = False
     tools: bool = False
+    must_call: bool = False
     echo: tuple[str, ...] = ()
 
 

@@ -17,12 +17,17 @@ def call_id(request_id: str, index: int, number: int) -> str:
     return f"call_{request_id}_{index}_{number}"
 
 
-def message_of(text: str, request_id: str, index: int) -> dict[str, Any]:
+def parts_of(text: str, *, must_call: bool = False, was_cut: bool = False) -> list[Part]:
+    """Of a whole answer; see `CallReader`."""
+    reader = CallReader(must_call)
+    return [*reader.take(text), *reader.end(was_cut=was_cut)]
+
+
+def message_of(parts: Iterable[Part], request_id: str, index: int) -> dict[str, Any]:
     """`content` and `tool_calls` of the message that choice `index` is. Beside calls there may be no content: null."""
-    reader = CallReader()
     said = ""
     calls: list[dict[str, Any]] = []
-    for part in [*reader.take(text), *reader.end()]:
+    for part in parts:
         match part:
             case Said(more):
                 said += more

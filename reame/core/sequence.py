@@ -9,6 +9,7 @@ from attrs import Factory, define, field
 from reame.core.draft import DraftCount
 from reame.core.events import Timings, TokenLogprob, Usage
 from reame.core.text import TextStream
+from reame.core.tools import OPEN
 
 if TYPE_CHECKING:
     from reame.core.blocks import Block
@@ -67,7 +68,8 @@ class Sequence:
 
     @classmethod
     def new(cls, request: Request, now: float, num_on_disk: int = 0) -> Sequence:
-        text = TextStream(request.stop, num_untold=len(request.healed))
+        calls_tools = request.constraint is not None and request.constraint.kind == "tools"
+        text = TextStream(request.stop, num_untold=len(request.healed), until=OPEN if calls_tools else "")
         return cls(request, list(request.prompt), text, now, num_on_disk=num_on_disk)
 
     @property

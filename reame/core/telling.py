@@ -49,6 +49,7 @@ class Telling:
                 break
         if reason:
             text += sequence.text.finish()
+            reason = "stop" if sequence.text.stopped else reason
             logprobs += sequence.take_logprobs()
         if text or logprobs:
             self._events.append((sequence, Delta(text=text, logprobs=logprobs)))

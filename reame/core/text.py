@@ -17,14 +17,19 @@ class TextStream:
     the same character, the longer); what follows it is thrown away. Held back is only the longest end of the text
     that is the beginning of a stop, so at most the longest stop's length - 1 characters.
 
+    `until`: where it comes, the text turns into something else (the call of a tool), and no stop is looked for from
+    there on, nor in `until` itself. With stops, an end of the text that may be its beginning is held back too.
+
     Cost: amortised O(characters x stops), whatever the length of the text so far.
     """
 
-    __slots__ = ("_decoder", "_held", "_matchers", "_num_untold", "stop", "stopped")
+    __slots__ = ("_decoder", "_held", "_matchers", "_num_untold", "_unsearched", "_until", "stop", "stopped")
 
-    def __init__(self, stops: Iterable[str] = (), *, num_untold: int = 0) -> None:
+    def __init__(self, stops: Iterable[str] = (), *, num_untold: int = 0, until: str = "") -> None:
         """Empty stop strings are ignored. The first `num_untold` bytes are whole characters that nobody is told."""
         self._num_untold = num_untold
+        self._until = until
+        self._unsearched = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._matchers = [_Matcher(stop) for stop in stops if stop]
         self._held = ""
@@ -35,8 +40,8 @@ class TextStream:
 
     @property
     def holding(self) -> bool:
-        """Something pushed is not told yet: half a character, or what may become a stop string."""
-        return bool(self._held) or bool(self._decoder.getstate()[0])
+        """Something pushed is not told yet: half a character, or what may become a stop string or `until`."""
+        return bool(self._held or self._unsearched or self._decoder.getstate()[0])
 
     def push(self, piece: bytes) -> str:
         """The text that `piece` makes safe to send, perhaps "". After a stop it is always ""."""
@@ -48,21 +53,48 @@ class TextStream:
         new = self._decoder.decode(piece)
         if not self._matchers:
             return new
+        return self._search_until(self._unsearched + new) if self._until else self._search(new)
+
+    def finish(self) -> str:
+        """The end of the sequence: what was held back. The rest of a cut character is dropped. What turns out not to be
+        `until` may still be a stop."""
+        self._decoder.reset()
+        text, self._unsearched = self._unsearched, ""
+        return self._search(text) + self._take_held()
+
+    def _search_until(self, text: str) -> str:
+        place = text.find(self._until)
+        size = place if place >= 0 else len(text) - num_begun(text, self._until)
+        self._unsearched = text[size:]
+        told = self._search(text[:size])
+        if place < 0 or self.stopped:
+            return told
+        self._matchers, text, self._unsearched = [], self._unsearched, ""
+        return told + self._take_held() + text
+
+    def _search(self, new: str) -> str:
+        """What can be told now that `new` follows what was searched before."""
+        if not new:
+            return ""
         text, seen = self._held + new, len(self._held)
         for end, char in enumerate(new, seen + 1):
             complete = [matcher.stop for matcher in self._matchers if matcher.advance(char)]
             if complete:
-                self.stopped, self.stop, self._held = True, max(complete, key=len), ""
+                self.stopped, self.stop = True, max(complete, key=len)
+                self._held = self._unsearched = ""
                 return text[: end - len(self.stop)]
         safe = len(text) - max(matcher.matched for matcher in self._matchers)
         self._held = text[safe:]
         return text[:safe]
 
-    def finish(self) -> str:
-        """The end of the sequence without a stop: what was held back. The rest of a cut character is dropped."""
+    def _take_held(self) -> str:
         held, self._held = self._held, ""
-        self._decoder.reset()
         return held
+
+
+def num_begun(text: str, word: str) -> int:
+    """How many characters at the end of `text` may be the beginning of `word`, which is not whole there."""
+    return next((size for size in range(len(word) - 1, 0, -1) if text.endswith(word[:size])), 0)
 
 
 class _Matcher:

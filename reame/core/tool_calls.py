@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define, frozen
 
+from reame.core.text import num_begun
 from reame.core.tools import OPEN
 
 if TYPE_CHECKING:
@@ -48,8 +49,9 @@ Part = Said | CallBegins | Arguments
 @define
 class CallReader:
     """Takes the pieces of one answer. What may be the beginning of a mark is held back until it is known; blanks
-    before a call are nothing that is said."""
+    before a call are nothing that is said. `must_call`: the answer is nothing but calls."""
 
+    must_call: bool = False
     num_calls: int = 0
     _held: str = ""
     _in_call: bool = False
@@ -59,9 +61,11 @@ class CallReader:
         self._held += text
         return list(self._parts())
 
-    def end(self) -> list[Part]:
-        """What is left when the answer is over: text that looked like the beginning of a mark."""
-        left = "" if self.num_calls or self._in_call else self._held
+    def end(self, *, was_cut: bool = False) -> list[Part]:
+        """What is left when the answer is over: text that looked like the beginning of a mark. Where the answer
+        `was_cut` it is one, when a call had to come or there is more of it than a single character."""
+        was_mark = was_cut and (self.must_call or num_begun(self._held, OPEN) > 1)
+        left = "" if self.num_calls or self._in_call or was_mark else self._held
         self._held = ""
         return [Said(left)] if left else []
 
@@ -97,8 +101,8 @@ class CallReader:
     def _surely_said(self, mark: int) -> int:
         """How much of what is held comes before the blanks before the opening mark at `mark`, or if that is -1, before
         what may become one."""
-        begun = next((size for size in range(len(OPEN) - 1, 0, -1) if self._held.endswith(OPEN[:size])), 0)
-        return len(self._held[: len(self._held) - begun if mark < 0 else mark].rstrip())
+        end = len(self._held) - num_begun(self._held, OPEN) if mark < 0 else mark
+        return len(self._held[:end].rstrip())
 
 
 @define

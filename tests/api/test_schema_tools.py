@@ -104,3 +104,12 @@ def test_a_fault_names_its_field(fields: dict[str, Any], param: str) -> None:
     with pytest.raises(RequestError) as caught:
         read(**fields)
     assert (caught.value.status, caught.value.param) == (400, param)
+
+
+@pytest.mark.parametrize("choice", ["required", NAMED, "auto", "none"])
+def test_no_stop_is_looked_for_where_nothing_but_calls_may_come(choice: Any) -> None:
+    wanted = read(tool_choice=choice, stop=["a"])
+    must = choice not in ("auto", "none")
+    assert (wanted.call.stop, wanted.must_call) == (() if must else ("a",), must)
+    with pytest.raises(RequestError, match="stop"):
+        read(tool_choice=choice, stop=[1])

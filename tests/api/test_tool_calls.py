@@ -100,3 +100,40 @@ async def test_the_stream_piece_by_piece() -> None:
     told = [token for choice in choices if choice["logprobs"] for token in choice["logprobs"]["content"]]
     assert "".join(token["token"] for token in told) == f"I look.\n{TEXT}"
     assert (choices[-1]["delta"], choices[-1]["finish_reason"]) == ({}, "tool_calls")
+
+
+async def said(text: str, reason: FinishReason, **fields: Any) -> list[tuple[str, str]]:
+    """The text and the reason of an answer without calls, whole and streamed."""
+    body = {"messages": [{"role": "user", "content": "x"}], "tools": TOOLS, **fields}
+    async with serving(saying(text, reason)) as served:
+        (whole,) = (await served.http.post("/v1/chat/completions", json=body)).json()["choices"]
+        lines = (await served.http.post("/v1/chat/completions", json=body | {"stream": True})).text.split("\n\n")
+    choices = [json.loads(line[6:])["choices"][0] for line in lines if line.startswith("data: {")]
+    assert not any("tool_calls" in told for told in (whole["message"], *(choice["delta"] for choice in choices)))
+    streamed = "".join(choice["delta"].get("content", "") for choice in choices)
+    return [(whole["message"]["content"], whole["finish_reason"]), (streamed, choices[-1]["finish_reason"])]
+
+
+@pytest.mark.parametrize(("choice", "size"), [("required", 1), ("required", 6), ("auto", 6)])
+async def test_a_mark_that_was_cut_is_no_text(choice: str, size: int) -> None:
+    assert await said(TEXT[:size], "length", tool_choice=choice) == [("", "length")] * 2
+
+
+@pytest.mark.parametrize(("text", "reason"), [("a <", "length"), ("a <", "stop"), ("a <tool_", "stop")])
+async def test_what_only_looks_like_a_mark_is_text(text: str, reason: FinishReason) -> None:
+    assert await said(text, reason) == [(text, reason)] * 2
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_mark_that_was_cut_is_no_text_in_other_protocols(stream: bool) -> None:
+    tool = {"name": "weather", "input_schema": {"type": "object"}}
+    user: dict[str, Any] = {"role": "user", "content": "x"}
+    anthropic = {"max_tokens": 9, "messages": [user], "tools": [tool], "tool_choice": {"type": "any"}, "stream": stream}
+    function = {"type": "function", "name": "weather", "parameters": {"type": "object"}}
+    responses = {"input": "x", "tools": [function], "tool_choice": "required", "stream": stream}
+    async with serving(saying(TEXT[:6], "length")) as served:
+        for path, body in (("/v1/messages", anthropic), ("/v1/responses", responses)):
+            answer = await served.http.post(path, json=body)
+            assert answer.status_code == 200
+            assert "<" not in answer.text
+            assert "max_" in answer.text

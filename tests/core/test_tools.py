@@ -75,6 +75,18 @@ def test_calls_are_read(text: str, parts: list[Part]) -> None:
     assert read(*text) == parts
 
 
+@pytest.mark.parametrize("said", ["", "I look."])
+@pytest.mark.parametrize("size", range(1, 11))
+def test_a_mark_that_was_cut_is_nothing_that_is_said(said: str, size: int) -> None:
+    """A single "<" may begin anything, where no call has to come."""
+    held = ("\n" if said else "") + TEXT[:size]
+    for must_call, was_cut, left in ((True, True, ""), (False, True, held if size == 1 else ""), (False, False, held)):
+        reader = CallReader(must_call)
+        assert joined([*reader.take(said + held), *reader.end(was_cut=was_cut)]) == [Said(said + left)] * bool(
+            said + left
+        )
+
+
 TEXTS = st.text(max_size=12)
 SCALARS = st.none() | st.integers() | TEXTS
 ANY = st.recursive(
