@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING
 import h11
 import trio
 from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.tcp_server import MAX_RECV, TCPServer
+from hypercorn.typing import ConnectionState
+from hypercorn.utils import parse_socket_addr
+
+from reame.api.http1 import Http1
 
 if TYPE_CHECKING:
     from hypercorn.config import Config
@@ -34,6 +39,8 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 class Connection(TCPServer):
     """Serves the requests of `stream` one after the other. `await connection.run()`."""
+
+    protocol: Http1  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -52,6 +59,26 @@ class Connection(TCPServer):
         self._is_lingering = False
         self._is_client_gone = False
 
+    async def run(self) -> None:
+        """Hypercorn's, but for TLS and HTTP/2."""
+        try:
+            client, server = (
+                parse_socket_addr(self._socket.family, name)
+                for name in (self._socket.getpeername(), self._socket.getsockname())
+            )
+            state = ConnectionState(self.state)
+            async with TaskGroup() as tasks:
+                self._task_group = tasks
+                self.protocol = Http1(
+                    self.app, self.config, self.context, tasks, state, False, client, server, self.protocol_send
+                )
+                await self.idle_task.restart(tasks, self._idle_timeout)
+                await self._read_data()
+        except OSError:
+            pass
+        finally:
+            await self._close()
+
     def abort(self) -> None:
         """Close without a word; pending reads and writes fail at once."""
         if self._socket.fileno() != -1:
@@ -61,7 +88,7 @@ class Connection(TCPServer):
     async def protocol_send(self, event: Event) -> None:
         if isinstance(event, RawData):
             await self._write(event.data)
-        elif isinstance(event, Closed) and self._is_client_sending() and not self._is_lingering:
+        elif isinstance(event, Closed) and self._may_send_more() and not self._is_lingering:
             await self._linger()
         elif isinstance(event, Updated) and self._is_client_gone:
             await self.idle_task.stop()
@@ -80,11 +107,16 @@ class Connection(TCPServer):
                         scope.deadline = trio.current_time() + self._write_timeout_s
                         sent += await self._socket.send(data[sent:])
             except (OSError, trio.ClosedResourceError):
-                await self.protocol.handle(Closed())
+                await self._lost()
             else:
                 if scope.cancelled_caught:
                     self.abort()
-                    await self.protocol.handle(Closed())
+                    await self._lost()
+
+    async def _lost(self) -> None:
+        """The reader may be waiting for the end of an answer, with the client's next request in hand."""
+        self._reading.cancel()
+        await self.protocol.handle(Closed())
 
     def _write_now(self, data: bytes) -> int:
         """Bytes that the kernel took without waiting; a fault shows when the rest is sent."""
@@ -103,8 +135,11 @@ class Connection(TCPServer):
         await self.protocol.handle(Closed())
 
     def _is_client_sending(self) -> bool:
-        parser = getattr(self.protocol.protocol, "connection", None)
-        return isinstance(parser, h11.Connection) and parser.their_state is h11.SEND_BODY
+        return self.protocol.connection.their_state is h11.SEND_BODY
+
+    def _may_send_more(self) -> bool:
+        """Also what is no HTTP may have a rest: where that began, nobody knows where it ends."""
+        return self.protocol.connection.their_state in (h11.SEND_BODY, h11.ERROR)
 
     async def _linger(self) -> None:
         """End our side; what still comes is read and dropped, but not for long."""
