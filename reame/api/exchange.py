@@ -5,6 +5,7 @@
 - What a request holds (`Request.held`) is let go in the task that serves it, whenever it ends: a client may leave
   between the making of a response and its first byte.
 - An answer to a client that is still sending says that its connection ends (`connection.Connection` ends it).
+- A compressed body is refused (415) as soon as somebody wants to read it; nothing of it is kept.
 - Paths are taken leniently: with or without `/v1`, with or without a slash at the end.
 """
 
@@ -12,14 +13,16 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 from urllib.parse import urlsplit
 
 import trio
 from quart_trio.asgi import TrioASGIHTTPConnection
 from quart_trio.wrappers import TrioRequest
+from quart_trio.wrappers.request import TrioBody
 
 from reame.api.connection import IS_SENDING
+from reame.errors import RequestError
 
 if TYPE_CHECKING:
     from hypercorn.typing import ASGISendCallable, ASGISendEvent, HTTPScope
@@ -38,6 +41,23 @@ class Request(TrioRequest):
     held: AsyncExitStack
 
 
+class EncodedBody(TrioBody):
+    """Who reads it gets RequestError."""
+
+    def append(self, data: bytes) -> None:
+        pass
+
+    def __await__(self) -> NoReturn:
+        raise _encoded()
+
+    async def __anext__(self) -> NoReturn:
+        raise _encoded()
+
+
+def _encoded() -> RequestError:
+    return RequestError("Send the body as it is: no `Content-Encoding` but `identity` is decoded here.", status=415)
+
+
 class Exchange(TrioASGIHTTPConnection):
     """The ASGI connection class of the application."""
 
@@ -47,7 +67,9 @@ class Exchange(TrioASGIHTTPConnection):
     def _create_request_from_scope(self, send: ASGISendCallable) -> QuartRequest:
         """An uploaded file may be larger than other bodies."""
         made = super()._create_request_from_scope(send)
-        if (made.method, made.path) == UPLOAD:
+        if made.headers.get("Content-Encoding", "").strip().lower() not in ("", "identity"):
+            made.body = EncodedBody(None, None)
+        elif (made.method, made.path) == UPLOAD:
             made.body = made.body_class(made.content_length, self.app.config["MAX_UPLOAD_LENGTH"])
         return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 import socket
@@ -94,6 +95,29 @@ async def test_the_answer_to_head_has_no_body(intake: ScriptedIntake) -> None:
         client = await served.raw(b"HEAD / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
         assert (await receive_until(client, b"\r\n\r\n")).endswith(b"\r\n\r\n")
         assert await client.receive_some() == b""
+
+
+FORM = b'--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--b--\r\n'
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/batches", "/v1/messages", "/tokenize", "/v1/files"])
+@pytest.mark.parametrize("coding", ["gzip", "br, identity", "Zstd"])
+async def test_a_compressed_body_is_refused(intake: ScriptedIntake, path: str, coding: str) -> None:
+    kind = "multipart/form-data; boundary=b" if path == "/v1/files" else "application/json"
+    headers = {"Content-Type": kind, "Content-Encoding": coding}
+    async with serving(intake) as served:
+        response = await served.http.post(path, content=gzip.compress(FORM), headers=headers)
+        assert response.status_code == 415
+        error = response.json()["error"]
+        assert "Content-Encoding" in error["message"]
+        assert (await served.http.get("/health", headers=headers)).status_code == 200
+
+
+@pytest.mark.parametrize("coding", ["identity", " Identity ", ""])
+async def test_a_body_that_says_it_is_not_compressed_is_read(intake: ScriptedIntake, coding: str) -> None:
+    async with serving(intake) as served:
+        client = await served.raw(post(chat_body(), extra=f"Content-Encoding: {coding}\r\n"))
+        assert b'"content":"Hello"' in (await answer(client))[1]
 
 
 async def leave(served: Served, intake: ScriptedIntake, raw: bytes) -> None:
