@@ -37,6 +37,7 @@ for command in (run, batch, serve, models, doctor, warm, cache, archive, config)
 
 def main() -> None:
     """Entry point."""
+    open_missing_streams()
     sys.exit(status_of(sys.argv[1:]))
 
 
@@ -44,8 +45,7 @@ def status_of(words: Sequence[str]) -> int:
     """Run the command line `words`, say what went wrong, and return the exit status. A bug of ours propagates."""
     try:
         result = app(words, result_action="return_value", exit_on_error=False, print_error=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()  # a full disk must not look like success
+        sys.stdout.flush()  # a full disk must not look like success
     except CycloptsError as error:
         command = " ".join(("reame", *(error.command_chain or ())))
         print(f"reame: {misuse(error)}\nsee {command} --help", file=sys.stderr)
@@ -72,6 +72,18 @@ def _status_after(error: BaseException) -> int:
         return 0
     print(f"reame: the output cannot be written: {os.strerror(unwritable.pop())}", file=sys.stderr)
     return FAILED
+
+
+def open_missing_streams() -> None:
+    """Where this process was started without a standard stream (`>&-`), what goes there goes nowhere.
+
+    Its number is taken too: else the next file that is opened would get it, and with it what libraries print.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(descriptor, True)
+            setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8"))
 
 
 def misuse(error: CycloptsError) -> str:

@@ -138,6 +138,32 @@ def test_a_full_disk_is_a_failure() -> None:
     assert done.stderr == f"reame: the output cannot be written: {os.strerror(errno.ENOSPC)}\n"
 
 
+@pytest.mark.parametrize("words", ["list", "cache stats"])
+@pytest.mark.parametrize(
+    ("closed", "is_told"), [("<&-", True), (">&-", False), ("2>&-", True), ("<&- >&- 2>&-", False)]
+)
+def test_a_standard_stream_that_is_closed_is_no_failure(words: str, closed: str, is_told: bool, tmp_path: Path) -> None:
+    """What would go there goes nowhere; what goes elsewhere is as ever."""
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "reame", *words.split()]
+    environ = os.environ | {"REAME_MODELS": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environ)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert bool(done.stdout) is is_told
+
+
+def test_no_file_gets_the_number_of_a_stream_that_is_closed(tmp_path: Path) -> None:
+    """Or a library's complaint would be written into it."""
+    code = (
+        "import os, subprocess, sys\nfrom reame.cli import open_missing_streams\nopen_missing_streams()\n"
+        "file = open(sys.argv[1], 'w')\nprint('hello')\nos.write(1, b'hello')\n"
+        "subprocess.run(['echo', 'hello'], check=True)\nfile.write(str(file.fileno()))"
+    )
+    told = tmp_path / "told"
+    command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-c", code, str(told)]
+    subprocess.run(command, check=True, timeout=120)
+    assert int(told.read_text()) > 2
+
+
 def group(*errors: BaseException) -> BaseExceptionGroup[BaseException]:
     return BaseExceptionGroup("inner", [BaseExceptionGroup("outer", list(errors))])
 
