@@ -7,7 +7,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-DEFAULT_URL = "http://127.0.0.1:8080"
+from reame.commands.parameters import File, Sets
+
 Switch = Annotated[bool, Parameter(negative="", show_default=False)]
 
 
@@ -19,8 +20,10 @@ async def warm(
     messages: Switch = False,
     pin: Switch = False,
     ttl: Annotated[float | None, Parameter(show_default=False)] = None,
-    url: str = DEFAULT_URL,
+    url: Annotated[str, Parameter(show_default=False)] = "",
     key_file: Annotated[Path | None, Parameter(show_default=False)] = None,
+    config: File = None,
+    sets: Sets = (),
 ) -> int:
     """Have a running daemon compute prompts ahead of time. Who asks later waits only for what is new.
 
@@ -45,14 +48,16 @@ async def warm(
     ttl
         Seconds that a pin holds; without it, ten years.
     url
-        Where the daemon listens.
+        Where the daemon listens (else server.host and server.port).
     key_file
         A file with the API key, alone or as `name:key`; of several lines the first.
     """
-    from reame.commands.warm_work import Daemon, read_files, warm_all
+    from reame.commands.warm_work import Daemon, read_files, url_of, warm_all
+    from reame.config_load import load_config
 
     bodies = read_files([file, *files], is_system=system, is_messages=messages, pin=pin, ttl=ttl)
-    return await warm_all(Daemon.at(url, key_file), bodies)
+    found = url or url_of(load_config(config, sets=sets).config.server)
+    return await warm_all(Daemon.at(found, key_file), bodies)
 
 
 def register(app: App) -> None:

@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from reame.commands.warm_progress import Show
+    from reame.config import ServerConfig
 
 CONNECT_S = 10.0
 SILENCE_S = 3700.0
 """Seconds without a word after which a daemon counts as hanging: above `server.keep_alive_s`, whatever it is."""
 MAX_PAUSE_S = 30
 LOCAL = ("localhost", "127.0.0.1", "::1")
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Addresses that a server has when it listens on all of the machine's, and where to find it from here."""
 
 Bodies = dict[str, dict[str, Any]]
 """A request for each file, by the name that the person gave it."""
@@ -119,6 +122,12 @@ class Daemon:
         message = error.get("message") or f"{self.url} answered with status {status}"
         fatal = status == 503 or status < 400
         return ConfigError(f"{self.url}: {message}") if fatal else RequestError(str(message), status=status)
+
+
+def url_of(server: ServerConfig) -> str:
+    """Where a daemon with these settings is found from the machine that it runs on."""
+    host = EVERYWHERE.get(server.host, server.host)
+    return f"http://[{host}]:{server.port}" if ":" in host else f"http://{host}:{server.port}"
 
 
 def _secret_in(file: Path) -> str:

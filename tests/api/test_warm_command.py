@@ -16,6 +16,8 @@ from warming import WarmingIntake, computed
 from reame import cli
 from reame.commands.warm import warm
 from reame.commands.warm_progress import shown
+from reame.commands.warm_work import url_of
+from reame.config import ServerConfig
 from reame.core.events import Delta, Finish, Usage
 from reame.core.request import Call, Chat
 from reame.errors import ConfigError, RequestError
@@ -215,6 +217,33 @@ async def test_nobody_there(note: Path) -> None:
         await warm(note, url="http://127.0.0.1:1")
 
 
+async def test_the_daemon_is_where_its_config_says(intake: WarmingIntake, note: Path, tmp_path: Path) -> None:
+    file = tmp_path / "reame.toml"
+    async with serving(intake) as served:
+        file.write_text(f"[server]\nport = {served.url.rpartition(':')[2]}\n")
+        assert await warm(note, config=file) == 0
+        assert await warm(note, config=file, sets=("server.host=0.0.0.0", "server.api_keys_file=keys")) == 0
+        assert len(intake.opened) == 2
+        with pytest.raises(ConfigError, match=r"nothing answers at http://127\.0\.0\.1:1:"):
+            await warm(note, config=file, sets=("server.port=1",))
+        with pytest.raises(ConfigError, match=r"nothing answers at http://127\.0\.0\.1:1:"):
+            await warm(note, config=file, url="http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8301"),
+        ("localhost", "http://localhost:8301"),
+        ("::1", "http://[::1]:8301"),
+        ("0.0.0.0", "http://127.0.0.1:8301"),
+        ("::", "http://[::1]:8301"),
+    ],
+)
+def test_where_a_daemon_is_found_from_its_own_machine(host: str, url: str) -> None:
+    assert url_of(ServerConfig(host=host, port=8301)) == url
+
+
 async def test_a_proxy_is_not_asked_for_a_daemon_on_this_machine(
     intake: WarmingIntake, note: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +300,21 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err == "reame: FILE is missing\nsee reame warm --help\n"
     assert cli.status_of(["warm", str(tmp_path / "none.txt")]) == 1
     assert capsys.readouterr().err == f"reame: {tmp_path}/none.txt: cannot be read: no such file or directory\n"
+
+
+def test_the_config_on_the_command_line_and_in_the_environment(
+    note: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "reame.toml"
+    file.write_text("[server]\nport = 1\n")
+    nobody = "reame: nothing answers at http://127.0.0.1:1: start the daemon"
+    assert cli.status_of(["warm", str(note), "--config", str(file)]) == 1
+    assert capsys.readouterr().err.startswith(nobody)
+    assert cli.status_of(["warm", str(note), "--set", "server.port=1"]) == 1
+    assert capsys.readouterr().err.startswith(nobody)
+    monkeypatch.setenv("REAME_CONFIG", str(file))
+    assert cli.status_of(["warm", str(note)]) == 1
+    assert capsys.readouterr().err.startswith(nobody)
 
 
 class Terminal(StringIO):
