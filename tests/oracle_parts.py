@@ -10,7 +10,7 @@ import numpy as np
 from attrs import evolve
 
 from reame.core.draft import Draft
-from reame.engine.fake import FakeEngine
+from reame.engine.fake import FakeEngine, FakeVocabulary
 from reame.engine.step import NoDrafter
 from reame.errors import EngineError
 
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 VOCABULARY = 8
 
 
+class PairVocabulary(FakeVocabulary):
+    """The last token is two letters."""
+
+    def piece(self, token: int) -> bytes:
+        return b"ab" if token == VOCABULARY - 1 else super().piece(token)
+
+
 class StrictEngine(FakeEngine):
     """The fake, with a failed decode that leaves garbage behind, and samplers that may be freed once only."""
 
@@ -34,6 +41,7 @@ class StrictEngine(FakeEngine):
         super().__init__(
             num_cells=num_cells, num_seqs=num_seqs, max_rows=max_rows, vocab_size=VOCABULARY, whole_state=whole_state
         )
+        self.vocabulary = PairVocabulary(VOCABULARY)
         self.samplers: list[object] = []
 
     def decode(self, rows: Seq[Row]) -> None:
@@ -118,6 +126,33 @@ class ToyMatcher:
                 return number
             state = self.next[state][token]
         return len(tokens)
+
+
+class Speller:
+    """What `healed` lets come, token by token, until it is spelled."""
+
+    is_over = False
+
+    def __init__(self, healed: bytes) -> None:
+        self.rest = healed
+        self.pieces = [PairVocabulary(VOCABULARY).piece(token) for token in range(VOCABULARY)]
+
+    def mask(self) -> NDArray[np.bool_]:
+        rest = self.rest
+        fits = [piece != b"" and (piece.startswith(rest) or rest.startswith(piece)) for piece in self.pieces]
+        return np.array(fits if rest else [True] * VOCABULARY)
+
+    def consume(self, token: int) -> None:
+        self.rest = self.rest[len(self.pieces[token]) :]
+
+    def forced(self) -> tuple[int, ...]:
+        return ()
+
+    def guess(self) -> tuple[int, ...]:
+        return ()
+
+    def legal_prefix(self, tokens: Seq[int]) -> int:
+        raise AssertionError("the plain loop does not ask")
 
 
 class Guesser(NoDrafter):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 from oracle_checks import check_mirror, check_pace, check_promises, note
-from oracle_parts import VOCABULARY, Guesser, StrictEngine, ToyMatcher
+from oracle_parts import VOCABULARY, Guesser, Speller, StrictEngine, ToyMatcher
 
 from reame.core.blocks import Block
 from reame.core.constraint import Constraint
@@ -22,6 +22,7 @@ from reame.engine.step import StepRunner
 
 if TYPE_CHECKING:
     from reame.core.batch import Load, StepResult
+    from reame.core.constraint import Matcher
     from reame.core.sequence import Sequence
 
 
@@ -84,17 +85,28 @@ class World:
         )  # fmt: skip
         if request.prompt_logprobs and self.random.random() < 0.4:
             request = evolve(request, max_tokens=0)
-        matcher = None
+        matcher: Matcher | None = None
         if self.random.random() < 0.4 and request.max_tokens:
             constraint = Constraint("grammar", str(draw(0, 10**6)))
             matcher = ToyMatcher(constraint)
             begins = matcher.forced()[: request.max_tokens - 1] if self.random.random() < 0.7 else ()
             begins = () if request.prompt_logprobs else begins
             request = evolve(request, constraint=constraint, forced=self.one_to_draw(constraint, begins))
-        self.expected[request.id] = reference_tokens(prompt, sampling, request.max_tokens, VOCABULARY, matcher)
+        elif request.logprobs is None and request.max_tokens:
+            request = self.healed(request, room)
+            matcher = Speller(request.healed)
+        most = request.max_tokens + request.most_again
+        self.expected[request.id] = reference_tokens(prompt, sampling, most, VOCABULARY, matcher)
         self.texts[request.id] = ""
         self.logprobs[request.id] = []
         self.sequences[request.id] = self.scheduler.add(request, self.steps, self.num_on_disk(request))
+
+    def healed(self, request: Request, room: int) -> Request:
+        """Perhaps it has to spell something first."""
+        random = Random(f"{request.prompt} {self.steps}")
+        healed = random.choice([b"", b"", b"a", b"bab", b"cabab"])
+        self.seen["healed"] += bool(healed)
+        return evolve(request, healed=healed, most_again=min(len(healed), room - request.max_tokens))
 
     def one_to_draw(self, constraint: Constraint, forced: tuple[int, ...]) -> tuple[int, ...]:
         """What is forced at first may not be all there is."""
@@ -167,7 +179,7 @@ class World:
 
     def most_steps(self) -> int:
         """Every step computes a row at least for good, but for those that preemption takes back."""
-        work = sum(len(s.request.prompt) + s.request.max_tokens for s in self.sequences.values())
+        work = sum(s.max_cells + 1 for s in self.sequences.values())
         return work + (self.scheduler.admission.preemption.num_preempted + 1) * self.engine.num_cells
 
     def step(self) -> bool:

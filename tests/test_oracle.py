@@ -28,14 +28,18 @@ def outcome(drawn: list[int], request: Request, engine: FakeEngine) -> tuple[lis
     """What a client must get of the plain loop's tokens, worked out the slow way: (tokens, text, reason)."""
     if not drawn:
         return [], "", "stop" if request.background else "length"
-    text = ""
+    text, rest, num_beyond = "", len(request.healed), 0
     for count, token in enumerate(drawn, 1):
         if token == 0:
             return drawn[:count], text, "stop"
-        text += engine.vocabulary.piece(token).decode()
+        piece = engine.vocabulary.piece(token).decode()
+        num_beyond += len(piece) > rest
+        text, rest = text + piece[rest:], max(0, rest - len(piece))
         ends = [text.index(stop) for stop in request.stop if stop in text]
         if ends:
             return drawn[:count], text[: min(ends)], "stop"
+        if request.healed and num_beyond == request.max_tokens:
+            return drawn[:count], text, "length"
     matcher = ToyMatcher(request.constraint) if request.constraint else None
     for token in drawn if matcher else ():
         matcher.consume(token)
@@ -139,12 +143,13 @@ def test_the_worlds_contain_what_they_are_for() -> None:
         seen["deadlines"] += sum(f.error is not None and f.error.status == 408 for f in world.finishes.values())
         seen["cancels"] += len(world.absent)
         seen["sequences"] += len(world.sequences)
+        seen["spelled by fewer tokens"] += sum(0 < s.num_again < s.request.most_again for s in world.sequences.values())
     kinds = (
         "copies", "evictions", "takeovers", "compactions", "failures", "chunks", "drafts wholly accepted",
         "drafts partly accepted", "drafts not accepted", "stops in drafts", "ends in drafts", "forced beyond drafts",
         "ends of constraints", "single flights", "rows beside people",
         "worlds with preemption", "cached", "deadlines", "cancels", "saves", "restores", "rated chunks",
-        "states kept",
+        "states kept", "healed", "spelled by fewer tokens",
     )  # fmt: skip
     assert min(seen[kind] for kind in kinds) >= 20, seen
     assert seen["states restored"] >= 5, seen

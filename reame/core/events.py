@@ -75,6 +75,8 @@ class Finish:
 
     reason: FinishReason | None
     usage: Usage
+    num_again: int = 0
+    """Of the completion's tokens, those that did nothing but spell what was taken back from the prompt."""
     timings: Timings = Timings()
     drafts: DraftCount = Factory(DraftCount)
     """Drafted tokens that were verified for it, and what came of them."""

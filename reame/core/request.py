@@ -116,7 +116,8 @@ class Request:
     clock that `Scheduler.plan(now)` is given, in seconds. `forced` are the tokens that `constraint` lets every answer
     begin with, fewer than `max_tokens`: they are generated without being drawn. With `prompt_logprobs` all of the
     prompt is computed anew, for its logits, and `forced` is empty, as what is told of the prompt comes first.
-    `healed`: the answer's first tokens spell this, which was taken back from the prompt and is not told.
+    `healed`: the answer's first tokens spell this, which was taken back from the prompt and is not told. Those that do
+    nothing else do not count for `max_tokens`, as far as they are at most `most_again`, which fit the context too.
     `generation_s`: see `Call`. `conclave`: the election whose outcome is meant, where a request names an old answer;
     the loop computes single candidates. So with `labels`: all their probabilities are meant too.
     """
@@ -135,6 +136,7 @@ class Request:
     forced: tuple[int, ...] = ()
     prompt_logprobs: bool = False
     healed: bytes = b""
+    most_again: int = 0
     generation_s: float | None = None
     conclave: Conclave | None = None
     labels: bool = False

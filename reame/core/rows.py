@@ -117,8 +117,7 @@ class RowPlanner:
 
     def _longest_draft(self, sequence: Sequence) -> int:
         """A draft stays within the reserved cells, leaves one token to draw behind it, and waits for what is forced."""
-        left = sequence.request.max_tokens - sequence.num_generated
-        return min(sequence.num_reserved - len(sequence.tokens), left - 1)
+        return min(sequence.num_reserved - len(sequence.tokens), sequence.num_left - 1)
 
     def _prefill_rows(self, decoding_rows: int, *, gentle: bool) -> int:
         """Rows for prompts beside `decoding_rows`, so that the step stays within its time."""

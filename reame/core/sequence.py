@@ -51,6 +51,8 @@ class Sequence:
     """Number of its admission: the youngest is preempted first."""
     num_cached: int = 0
     """Prompt tokens it found computed when it first got a slot, live or on the disk."""
+    num_again: int = 0
+    """Generated tokens that did nothing but spell what was taken back from the prompt."""
     untold_logprobs: tuple[TokenLogprob, ...] = ()
     """Of tokens whose text is held back: told with the text, never when it turns out to be a stop string."""
     preempted: bool = False
@@ -79,6 +81,12 @@ class Sequence:
     @property
     def num_generated(self) -> int:
         return len(self.tokens) - len(self.request.prompt)
+
+    @property
+    def num_left(self) -> int:
+        """Tokens that it may still generate, as far as is known: each that only spells again may be one more."""
+        room = self.request.max_tokens + self.request.most_again - self.num_generated
+        return min(room, self.request.max_tokens - self.num_generated + self.num_again)
 
     @property
     def num_missing(self) -> int:
@@ -121,7 +129,7 @@ class Sequence:
     @property
     def max_cells(self) -> int:
         """Cells it can ever hold: the last token that it may generate is never computed."""
-        return len(self.request.prompt) + self.request.max_tokens - 1
+        return len(self.request.prompt) + self.request.max_tokens + self.request.most_again - 1
 
     def take_logprobs(self) -> tuple[TokenLogprob, ...]:
         """The logprobs that may be told now: none while text is held back; what became a stop string is dropped."""

@@ -39,6 +39,7 @@ class Telling:
                 reason = "stop"
                 break
             piece = self._piece(token)
+            sequence.num_again += 0 < len(piece) <= sequence.text.num_untold
             text += sequence.text.push(piece)
             sequence.has_line = sequence.has_line or b"\n" in piece
             sequence.untold_logprobs += output.logprobs[position : position + 1]
@@ -82,6 +83,7 @@ class Telling:
         finish = Finish(
             reason=reason,
             usage=sequence.usage(),
+            num_again=sequence.num_again,
             timings=sequence.timings(now, saved=saved),
             drafts=sequence.drafts,
             error=error,
@@ -96,4 +98,4 @@ def _reason_to_end(sequence: Sequence, now: float) -> FinishReason | None:
     limit_s = sequence.request.generation_s
     began = sequence.first_token or now  # nothing was drawn yet behind what is forced
     is_late = limit_s is not None and sequence.has_line and now - began >= limit_s
-    return "length" if is_late or sequence.num_generated == sequence.request.max_tokens else None
+    return "length" if is_late or not sequence.num_left else None

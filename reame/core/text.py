@@ -23,11 +23,12 @@ class TextStream:
     Cost: amortised O(characters x stops), whatever the length of the text so far.
     """
 
-    __slots__ = ("_decoder", "_held", "_matchers", "_num_untold", "_unsearched", "_until", "stop", "stopped")
+    __slots__ = ("_decoder", "_held", "_matchers", "_unsearched", "_until", "num_untold", "stop", "stopped")
 
     def __init__(self, stops: Iterable[str] = (), *, num_untold: int = 0, until: str = "") -> None:
         """Empty stop strings are ignored. The first `num_untold` bytes are whole characters that nobody is told."""
-        self._num_untold = num_untold
+        self.num_untold = num_untold
+        """Bytes that are still to come and not to be told."""
         self._until = until
         self._unsearched = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -47,9 +48,9 @@ class TextStream:
         """The text that `piece` makes safe to send, perhaps "". After a stop it is always ""."""
         if self.stopped:
             return ""
-        if self._num_untold:
-            gone = min(self._num_untold, len(piece))
-            piece, self._num_untold = piece[gone:], self._num_untold - gone
+        if self.num_untold:
+            gone = min(self.num_untold, len(piece))
+            piece, self.num_untold = piece[gone:], self.num_untold - gone
         new = self._decoder.decode(piece)
         if not self._matchers:
             return new

@@ -40,12 +40,11 @@ class ServedModel:
 
 @frozen(kw_only=True)
 class Prepared:
-    """A prompt's tokens. `healed`: what the last `num_healed` ones spelled, which were taken back. `is_cut`: some of
-    what was to stand around a gap did not fit."""
+    """A prompt's tokens. `healed`: what the last ones spelled, which were taken back. `is_cut`: some of what was to
+    stand around a gap did not fit."""
 
     tokens: tuple[int, ...]
     healed: bytes = b""
-    num_healed: int = 0
     is_cut: bool = False
 
 
@@ -111,7 +110,7 @@ def _heal(model: ServedModel, layout: Layout, *, heal: bool) -> Prepared:
     if heal and model.pieces is not None and layout.typed > 0:
         number, text = model.pieces.take_back(layout.tokens[-layout.typed :])
     tokens = layout.tokens[: len(layout.tokens) - number]
-    return Prepared(tokens=tokens, healed=text, num_healed=number, is_cut=layout.is_cut)
+    return Prepared(tokens=tokens, healed=text, is_cut=layout.is_cut)
 
 
 def tokenise(model: ServedModel, prompt: str | Chat) -> tuple[int, ...]:

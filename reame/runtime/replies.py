@@ -140,14 +140,13 @@ class Replies:
         keep, deltas = self._keepers[index]
         if isinstance(event, Delta):
             deltas.append(event)
-        elif event.reason == "stop" or (event.reason == "length" and self._is_asked_length(event.usage)):
+        elif event.reason == "stop" or (event.reason == "length" and self._is_asked_length(event)):
             told = Answer(deltas=tuple(deltas), reason=event.reason, usage=event.usage, verdict=event.verdict)
             keep(evolve(told, labels=event.labels))
 
-    def _is_asked_length(self, usage: Usage) -> bool:
-        """It ended where the client wanted, not where the server's limits cut it. What was taken back from the prompt
-        comes on top."""
-        return self._max_tokens is not None and usage.completion_tokens >= self._max_tokens
+    def _is_asked_length(self, finish: Finish) -> bool:
+        """It ended where the client wanted, not where the server's limits cut it."""
+        return self._max_tokens is not None and finish.usage.completion_tokens - finish.num_again >= self._max_tokens
 
     def _hangs(self) -> tuple[int, Event]:
         return self._cut_off("the engine hangs, and the request's time is up", "request_timeout")

@@ -38,7 +38,9 @@ def requests_of(
         prompt = prepared.tokens
         check_length(prompt, model.context, call.prompts[number])
         check_tokens(prompt, model.info.vocab_size)
-        most = min(limit + prepared.num_healed if limit else 0, model.context - len(prompt))
+        room = model.context - len(prompt)
+        most = min(limit, room)
+        healed = prepared.healed if most else b""
         for choice in range(call.width):
             requests.append(
                 Request(
@@ -55,7 +57,8 @@ def requests_of(
                     namespace=namespace,
                     background=call.warm or call.background,
                     prompt_logprobs=call.prompt_logprobs,
-                    healed=prepared.healed if limit else b"",
+                    healed=healed,
+                    most_again=min(len(healed), room - most),
                     generation_s=call.generation_s,
                     deadline=trio.current_time() + timeout,
                 )

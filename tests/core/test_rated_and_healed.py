@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from attrs import evolve
 from making import play, request, rows, scheduler, told
 
 from reame.core.batch import Output, StepResult
-from reame.core.events import Delta, TokenLogprob
+from reame.core.events import Delta, Finish, TokenLogprob
 
 if TYPE_CHECKING:
     from reame.core.request import Request
@@ -60,13 +61,39 @@ def test_a_rated_prompt_takes_nothing_from_others_but_gives() -> None:
 
 def test_what_was_taken_back_is_drawn_and_not_told() -> None:
     loop = scheduler()
-    loop.add(evolve(request("h", "xy", 3, stop=("b",)), healed=b"ab"), 0)
+    loop.add(evolve(request("h", "xy", 1, stop=("b",)), healed=b"ab", most_again=2), 0)
     play(loop, {"h": [1]})
     assert told(loop) == {}
     play(loop, {"h": [2]})
     assert told(loop) == {}
     play(loop, {"h": [3]})
     assert told(loop) == {"h": ["c", "<length>"]}
+
+
+@pytest.mark.parametrize(
+    ("most_again", "drawn", "text", "num_again"),
+    [
+        (4, ["a", "b", "c", "d", "x"], "x", 4),
+        (4, ["ab", "cd", "x"], "x", 2),
+        (4, ["ab", "cdx"], "x", 1),
+        (4, ["abcdx"], "x", 0),
+        (1, ["ab", "cd"], "", 2),  # no room for more in the context
+        (0, ["abcdx"], "x", 0),
+    ],
+)
+def test_only_what_goes_beyond_what_was_taken_back_counts(
+    most_again: int, drawn: list[str], text: str, num_again: int
+) -> None:
+    loop = scheduler()
+    loop._telling._piece = lambda token: drawn[token - 1].encode()
+    loop.add(evolve(request("h", "xy", 1), healed=b"abcd", most_again=most_again), 0)
+    for token in range(1, len(drawn) + 1):
+        play(loop, {"h": [token]})
+    *deltas, finish = [event for _, event in loop.take_events()]
+    assert "".join(event.text for event in deltas if isinstance(event, Delta)) == text
+    assert isinstance(finish, Finish)
+    assert (finish.reason, finish.num_again) == ("length", num_again)
+    assert finish.usage.completion_tokens == len(drawn)
 
 
 def test_a_late_answer_ends_once_it_has_a_line() -> None:

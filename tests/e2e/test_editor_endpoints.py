@@ -87,7 +87,7 @@ class TestHealing:
         """Exact: what is told is what the shorter prompt gives, when that begins with what was taken back."""
         shorter = await text_of(client, COMPLETIONS, ask(self.WHOLE.removesuffix(" France"), 8))
         assert shorter.startswith(" France")
-        healed = await text_of(client, COMPLETIONS, ask(self.WHOLE[:-3], 7, reame={"heal": True}))
+        healed = await text_of(client, COMPLETIONS, ask(self.WHOLE[:-3], 8, reame={"heal": True}))
         assert self.WHOLE[:-3] + healed == self.WHOLE.removesuffix(" France") + shorter
 
     async def test_streamed_drawn_and_with_several_choices(self, client: AsyncClient) -> None:

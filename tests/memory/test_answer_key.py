@@ -29,6 +29,7 @@ OTHER: dict[str, Any] = {
     "forced": (4,),
     "prompt_logprobs": True,
     "healed": b"x",
+    "most_again": 1,
     "generation_s": 1.0,
     "temperature": 0.7,
     "top_k": 41,

@@ -9,15 +9,21 @@ from attrs import evolve
 from serving import GREEDY, call_of, config_of, prompt_of, read, serving
 
 from reame.core.constraint import Constraint
+from reame.core.events import Finish, Usage
 from reame.core.fim import FimTokens, Infill
 from reame.core.healing import Pieces
-from reame.core.request import Call
+from reame.core.request import Call, Request
+from reame.core.sequence import Sequence
 from reame.engine.base import ModelInfo
 from reame.errors import RequestError
 from reame.runtime.prompts import Prepared, ServedModel, prepare
+from reame.runtime.replies import Replies
+from reame.runtime.requests import requests_of
 
 if TYPE_CHECKING:
     import trio.testing
+
+    from reame.memory.answer_format import Answer
 
 WORDS = ["<bos>", "<P>", "<S>", "<M>", *"abcdefprint( \n", "pri", "print"]
 FIM = FimTokens(prefix=1, suffix=2, middle=3, texts=("<P>", "<S>", "<M>"))
@@ -64,7 +70,7 @@ def shown(prompt: Any, **call: Any) -> str:
 def test_a_gap_whose_line_ends_inside_a_word() -> None:
     got = prepared(Infill(prefix="ab\n(pri", suffix="c"))
     assert "".join(WORDS[token] for token in got.tokens) == "<bos><P>ab\n<S>c<M>("
-    assert (got.healed, got.num_healed, got.is_cut) == (b"pri", 1, False)
+    assert (got.healed, got.is_cut) == (b"pri", False)
 
 
 def test_the_models_own_form_is_the_same_gap() -> None:
@@ -99,6 +105,34 @@ def test_gaps_that_must_not_be_healed() -> None:
     gap = Infill(prefix="pri", suffix="")
     for call in ({"heal": False}, {"logprobs": 0}, {"constraint": Constraint("json_object")}):
         assert shown(gap, **call) == "<bos><P><S><M>pri"
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "most_again"), [(1, 1, 3), (96, 96, 3), (98, 98, 1), (99, 99, 0), (500, 99, 0), (0, 0, 0)]
+)
+async def test_what_is_spelled_again_is_no_part_of_the_limit_but_of_the_context(
+    limit: int, most: int, most_again: int
+) -> None:
+    """A token has one byte at least."""
+    call = Call(prompts=("(pri",), max_tokens=limit)
+    taken_back = Prepared(tokens=(5,), healed=b"pri")
+    (request,) = requests_of(config_of(), model(context=100), call, [taken_back], None, key="", namespace="")
+    assert (request.max_tokens, request.most_again) == (most, most_again)
+    assert request.healed == (b"pri" if limit else b"")
+    assert Sequence.new(request, 0).max_cells < 100
+
+
+@pytest.mark.parametrize(
+    ("completion", "num_again", "kept"), [(5, 2, False), (6, 2, True), (4, 0, True), (3, 0, False)]
+)
+def test_an_answer_that_was_cut_before_its_own_end_is_not_kept(completion: int, num_again: int, kept: bool) -> None:
+    call = Call(prompts=("(pri",), max_tokens=4)
+    replies = Replies(call, [Request(id="r-0", prompt=(5,), max_tokens=4)], None)  # type: ignore[arg-type]
+    answers: list[Answer] = []
+    replies.keep_answer(0, answers.append)
+    usage = Usage(prompt_tokens=1, cached_tokens=0, completion_tokens=completion)
+    replies._gather(0, Finish(reason="length", usage=usage, num_again=num_again))
+    assert bool(answers) == kept
 
 
 def test_token_ids_stay_as_they_are() -> None:
