@@ -186,7 +186,9 @@ async def test_who_leaves_pays_for_all_candidates(autojump_clock: MockClock) -> 
         async with up.ask(call_of()) as replies:
             with trio.move_on_after(10):
                 await replies.__anext__()
-            assert replies.num_tokens == len(PROMPT) + up.loop.scheduler.num_drawn > len(PROMPT) + 25
+            # what the last step drew may not have been heard
+            assert up.loop.scheduler.num_drawn - 5 <= replies.num_tokens - len(PROMPT) <= up.loop.scheduler.num_drawn
+            assert up.loop.scheduler.num_drawn > 25
 
 
 async def test_labels_of_a_list_are_votes_as_they_are() -> None:
