@@ -147,7 +147,8 @@ def _read_file(fields: Fields, index: int, file: Any) -> tuple[str, str]:
 
 
 def _wanted(fields: Fields, limits: Limits, prompts: tuple[Any, ...], sampling: Sampling) -> NativeWanted:
-    n = fields.whole("n_cmpl", 1, limits.max_n) or schema.read_n(fields, limits)
+    plain_n = schema.read_n(fields, limits)
+    n = fields.whole("n_cmpl", 1, limits.max_n) or plain_n
     probs = fields.whole("n_probs", 0, MAX_PROBS) or 0
     shows_tokens = fields.flag("return_tokens")
     if fields.flag("ignore_eos"):

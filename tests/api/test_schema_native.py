@@ -94,6 +94,10 @@ def test_refused(fields: dict[str, Any]) -> None:
         assert param_at_fault(read, **fields) == name
 
 
+def test_a_number_of_answers_that_is_not_used_must_be_one_all_the_same() -> None:
+    assert param_at_fault(native, n_cmpl=1, n=500) == "n"
+
+
 def test_what_is_switched_off_does_no_harm() -> None:
     off = {
         "mirostat": 0, "dry_multiplier": 0.0, "xtc_probability": 0, "typical_p": 1.0, "dynatemp_range": 0, "lora": [],
