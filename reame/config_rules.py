@@ -17,6 +17,7 @@ from attrs import Converter, field, frozen
 _SHOWN = 40  # characters of a value or of an unknown key that a message repeats at most
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+_NAME_OR_ANY = re.compile(rf"\*|{_HOST_NAME.pattern}")
 _IP = re.compile(r"[0-9A-Fa-f:.]{2,45}(%[A-Za-z0-9._-]{1,15})?")
 _ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://(\[[0-9a-fA-F:.]+\]|[^\s/?#@\[\]:]+)(:[0-9]{1,5})?")
 
@@ -118,13 +119,7 @@ class Origins:
     """A list of browser origins, as the Origin header has them (no path, no trailing slash), or "*"."""
 
     def accept(self, value: object) -> tuple[str, ...]:
-        expected = 'a list of origins such as "https://example.org" or "*"'
-        if isinstance(value, str | Mapping) or not isinstance(value, Sequence):
-            raise wrong(expected, value)
-        for item in value:
-            if not isinstance(item, str) or not _ORIGIN.fullmatch(item):
-                raise ValueError(f"expected {expected}, got a list with {shown(item)}")
-        return tuple(value)
+        return _texts(value, _ORIGIN, 'a list of origins such as "https://example.org" or "*"')
 
 
 @frozen
@@ -132,13 +127,16 @@ class Names:
     """A list of host names without ports, or "*"."""
 
     def accept(self, value: object) -> tuple[str, ...]:
-        expected = 'a list of names such as "llm.example.org" or "*"'
-        if isinstance(value, str | Mapping) or not isinstance(value, Sequence):
-            raise wrong(expected, value)
-        for item in value:
-            if not isinstance(item, str) or not (item == "*" or _HOST_NAME.fullmatch(item)):
-                raise ValueError(f"expected {expected}, got a list with {shown(item)}")
-        return tuple(value)
+        return _texts(value, _NAME_OR_ANY, 'a list of names such as "llm.example.org" or "*"')
+
+
+def _texts(value: object, pattern: re.Pattern[str], expected: str) -> tuple[str, ...]:
+    if isinstance(value, str | Mapping) or not isinstance(value, Sequence):
+        raise wrong(expected, value)
+    for item in value:
+        if not isinstance(item, str) or not pattern.fullmatch(item):
+            raise ValueError(f"expected {expected}, got a list with {shown(item)}")
+    return tuple(value)
 
 
 def is_loopback(host: str) -> bool:

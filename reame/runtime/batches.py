@@ -194,10 +194,11 @@ class Batches:
 
     def _is_ours(self, told: Told) -> bool:
         """Another model's waits for a daemon with that model, as long as it has time."""
-        ours = told.get("model") in (None, self.model_id) or told["expires_at"] <= time.time()
-        if not ours and told["status"] != "cancelling":
-            log.info("batch %s waits until the model %s is served", told["id"], told["model"])
-        return ours or told["status"] == "cancelling"
+        needs_model = told["status"] != "cancelling" and told["expires_at"] > time.time()
+        if not needs_model or told.get("model") in (None, self.model_id):
+            return True
+        log.info("batch %s waits until the model %s is served", told["id"], told["model"])
+        return False
 
     async def _carry_out(self, key: str, running: Running) -> None:
         if running.told["status"] == "cancelling":

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
-import trio.testing
 from attrs import define, field
 from lines import answer_of, line_of, read
 
 from reame.batch.order import ordered
 from reame.batch.shelf import Shelf, new_id
 from reame.errors import RequestError
-from reame.runtime.batches import CLEAN_S, Batches
+from reame.runtime.batches import Batches
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -138,12 +137,14 @@ async def test_a_batch_waits_for_its_model(tmp_path: Path) -> None:
         assert gate.asked == 3
 
 
-async def test_what_nobody_works_on_is_taken_up(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+async def test_what_nobody_works_on_is_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A daemon that shares the disk with one that was killed looks again after a while."""
+    monkeypatch.setattr("reame.runtime.batches.CLEAN_S", 0.01)
     shelf = Shelf(tmp_path, room=1 << 20, keep_s=86_400)
     async with daemon(tmp_path, "small") as (batches, gate):
         gate.opened.set()
-        await trio.sleep(CLEAN_S / 2)
+        own = await begun(batches, "ann")  # it has looked at what there is once this is done
+        await until(batches, "ann", own, "completed")
         data = shelf.begin("ann")
         data.write_bytes(line_of("r0") + b"\n")
         file = shelf.add(data, filename="f.jsonl", purpose="batch")
@@ -152,8 +153,7 @@ async def test_what_nobody_works_on_is_taken_up(tmp_path: Path, autojump_clock: 
             metadata=None, now=time.time(),
         )  # fmt: skip
         shelf.add_batch("ann", told | {"status": "in_progress"})
-        await trio.sleep(CLEAN_S)
-        assert (await batches.retrieve("ann", told["id"]))["status"] == "completed"
+        await until(batches, "ann", told["id"], "completed")
 
 
 @pytest.mark.parametrize("left", [b"", b"an", b"\xff\xfe"])
