@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 from hypothesis import HealthCheck, settings
-from turns import turn
+from turns import turn, unheard
 
 from reame.catalog import resolve
 
@@ -34,7 +34,7 @@ settings.load_profile("suite")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    with turn(alone=item.get_closest_marker("alone") is not None):
+    with turn(alone=item.get_closest_marker("alone") is not None), unheard():
         return (yield)
 
 

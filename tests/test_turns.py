@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import subprocess
+import sys
 import time
 import uuid
+from pathlib import Path
 from threading import Barrier, Thread
 from typing import TYPE_CHECKING
 
 import pytest
-from turns import turn
+from turns import turn, unheard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -87,3 +90,14 @@ def test_who_wants_to_be_alone_waits_for_the_others_and_is_not_overtaken(tmp_pat
     waiting.join(60)
     late.join(60)
     assert seen == ["first", "alone", "late"]
+
+
+def test_what_a_test_starts_waits_for_no_turn(tmp_path: Path) -> None:
+    """Else it waits, beside one who wants to be alone, for the one that started it."""
+    command = [sys.executable, "-c", "import turns\nwith turns.turn(alone=True): print('in')"]
+    with turn(alone=False), unheard():
+        environ = os.environ | {"TMPDIR": str(tmp_path)}
+        done = subprocess.run(
+            command, cwd=Path(__file__).parent, env=environ, capture_output=True, text=True, timeout=60, check=True
+        )
+    assert done.stdout == "in\n"

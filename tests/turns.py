@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+RUN = "PYTEST_XDIST_TESTRUNUID"
+"""In the environment of a worker, and of what it starts: the name of the run."""
+
+
 @contextmanager
 def turn(*, alone: bool) -> Iterator[None]:
     """Until it is left, nobody else is inside, or nobody who wants to be alone. Nothing to wait for without workers."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    run = os.environ.get(RUN)
     if not run:
         yield
         return
@@ -34,3 +38,15 @@ def turn(*, alone: bool) -> Iterator[None]:
             yield
         finally:
             fcntl.flock(room, fcntl.LOCK_UN)
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """What is started until it is left does not hear of turns. A pytest inside a test would else wait for its own: for
+    the room to be empty of the one that started it."""
+    run = os.environ.pop(RUN, None)
+    try:
+        yield
+    finally:
+        if run is not None:
+            os.environ[RUN] = run
