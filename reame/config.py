@@ -28,7 +28,7 @@ class ModelConfig:
         "", Text(), "Path of a Jinja file to use when the model's own chat template is missing or wrong."
     )
     mmap: bool = setting(
-        True, Flag(), "Map the file: a restart is fast and processes share the pages; false reads a copy."
+        False, Flag(), "Map the file, also done where a copy does not fit: starts sooner, a few per cent slower."
     )
     mlock: bool = setting(False, Flag(), "Keep the weights in RAM; needs a memlock limit above the model's size.")
 

@@ -15,6 +15,7 @@ from attrs import frozen
 
 from reame.engine.base import ModelInfo, Row
 from reame.engine.footprint import EXTRA_SEQS
+from reame.engine.huge_pages import use_huge_pages
 from reame.engine.llama_cells import LlamaCells
 from reame.engine.llama_failure import load_failure
 from reame.engine.llama_library import load_library, take_errors
@@ -51,7 +52,7 @@ class LlamaOptions:
     prefill_threads: int = 1
     kv_type: str = "q8_0"
     flash_attention: bool = True
-    mmap: bool = True
+    mmap: bool = False
     mlock: bool = False
     extra_buffers: bool = True
     exact: bool = False
@@ -72,6 +73,7 @@ class LlamaEngine:
         take_errors()
         self._model = self._load_model(path, options, on_progress)
         self._context = self._open_context(path, options)
+        log.debug("huge pages: %d MB of weights and cells", use_huge_pages() >> 20)
         vocab = self._library.llama_model_get_vocab(self._model)
         self.vocabulary = LlamaVocabulary(self._library, vocab)
         self.info = _model_info(self._library, self._model, vocab, self.vocabulary)

@@ -16,6 +16,7 @@ from reame.host.library import compiled_features
 from reame.host.ram import ram
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from reame.engine.footprint import Footprint
@@ -30,8 +31,9 @@ log = logging.getLogger(__name__)
 
 
 def fitted(path: Path, options: LlamaOptions, *, may_switch: bool) -> LlamaOptions:
-    """The options with which the model fits: these, or, if it `may_switch`, without repacked weights, which are a
-    second copy. A warning says so, and when the weights will be read from the disk again and again.
+    """The options with which the model fits: these, or with the file mapped instead of copied, or, if it `may_switch`,
+    without repacked weights, which are a second copy then. A warning says so, and when the weights will be read from
+    the disk again and again.
 
     Raises ModelError when it does not fit. A model whose head does not tell its size passes.
     """
@@ -40,15 +42,21 @@ def fitted(path: Path, options: LlamaOptions, *, may_switch: bool) -> LlamaOptio
         return options
     memory, chosen, wanted = ram(), options, _needs(shape, options)
     needs = wanted
-    if wanted.held > _most(memory) and may_switch and options.extra_buffers:
-        chosen = evolve(options, extra_buffers=False)
-        needs = _needs(shape, chosen)
+    for other, room in _smaller(options, memory, may_switch=may_switch):
+        if needs.held <= room:
+            break
+        chosen, needs = other, _needs(shape, other)
     if needs.held > _most(memory):
         raise ModelError(_refusal(path, shape, chosen, needs, memory))
-    if chosen is not options:
+    if chosen.extra_buffers != options.extra_buffers:
         log.warning(
             "extra buffers off: with weights repacked for this CPU it would need %s, and %s are free",
             size(wanted.held), size(_most(memory)),
+        )  # fmt: skip
+    elif chosen is not options:
+        log.warning(
+            "the file is mapped: a copy of it would need %s in all, and %s of RAM are free",
+            size(wanted.held), size(memory.available),
         )  # fmt: skip
     if needs.total > memory.available:
         log.warning(
@@ -56,6 +64,16 @@ def fitted(path: Path, options: LlamaOptions, *, may_switch: bool) -> LlamaOptio
             path.name, size(needs.total), size(memory.available),
         )  # fmt: skip
     return chosen
+
+
+def _smaller(options: LlamaOptions, memory: Ram, *, may_switch: bool) -> Iterator[tuple[LlamaOptions, int]]:
+    """What holds less, the fastest first, each to be taken when what came before needs more than so many bytes.
+    A copy of the weights in swap would be worse than the pages of their file."""
+    if not options.mmap and not options.mlock:
+        options = evolve(options, mmap=True)
+        yield options, memory.available
+    if may_switch and options.extra_buffers:
+        yield evolve(options, extra_buffers=False), _most(memory)
 
 
 def expected(path: Path, options: LlamaOptions) -> Footprint | None:

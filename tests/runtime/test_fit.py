@@ -126,7 +126,7 @@ print(json.dumps({key: size - before[key] for key, size in memory().items()}))
 """
 
 
-@pytest.mark.parametrize("changes", [{}, {"kv_type": "f16", "mmap": False}], ids=["default", "f16, no mmap"])
+@pytest.mark.parametrize("changes", [{}, {"kv_type": "f16", "mmap": True}], ids=["default", "f16, mapped"])
 def test_the_estimate_is_what_a_process_holds(model_path: Path, changes: dict[str, Any]) -> None:
     """Within a tenth: memory of its own, and with the pages of the file."""
     options = evolve(OPTIONS, **changes)
@@ -148,12 +148,12 @@ def test_repacked_weights_by_hand() -> None:
         assert found.resident == found.held + found.pages
         return found.weights // MB, found.pages // MB, (found.total - found.cells - found.work) // MB
 
-    assert needs() == (600, 1000, 1000)
-    assert needs(ARM) == (900, 1000, 1000)
-    assert needs(frozenset({"avx"})) == (0, 1000, 1000)
-    assert needs(exact=True) == needs(extra_buffers=False) == (0, 1000, 1000)
-    assert needs(mmap=False) == (1000, 0, 1000)
-    assert needs(mlock=True) == (1600, 0, 1600)
+    assert needs(mmap=True) == (600, 1000, 1000)
+    assert needs(ARM, mmap=True) == (900, 1000, 1000)
+    assert needs(frozenset({"avx"}), mmap=True) == (0, 1000, 1000)
+    assert needs(exact=True, mmap=True) == needs(extra_buffers=False, mmap=True) == (0, 1000, 1000)
+    assert needs() == needs(mlock=True) == (1000, 0, 1000)
+    assert needs(mmap=True, mlock=True) == (1600, 0, 1600)
 
 
 def test_an_embedding_that_is_the_output_too_is_multiplied_with(tmp_path: Path) -> None:
@@ -192,16 +192,24 @@ def test_what_fits_is_taken_as_it_is(
     assert caplog.records == []
 
 
-def test_a_second_copy_of_the_weights_is_left_out_when_only_that_does_not_fit(
+def test_copies_of_the_weights_are_left_out_when_only_they_do_not_fit(
     model_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """First the file is mapped; then weights are not repacked either."""
     q4_0 = evolve(SHAPE, matrices={"Q4_0": 60 * MB})  # repacked on x86 and on ARM
+    mapped = evolve(OPTIONS, mmap=True)
     monkeypatch.setattr(fit, "read_shape", lambda parts: q4_0)
-    machine(monkeypatch, free=footprint(q4_0, OPTIONS, features=X86).held - MB)
-    with caplog.at_level(logging.WARNING):
-        assert fitted(model_path, OPTIONS, may_switch=True) == evolve(OPTIONS, extra_buffers=False)
-    assert [record.getMessage() for record in caplog.records] == [
-        "extra buffers off: with weights repacked for this CPU it would need 382 MiB, and 381 MiB are free",
+    caplog.set_level(logging.WARNING)
+    machine(monkeypatch, free=footprint(q4_0, OPTIONS, features=X86).held - MB, swap=1 << 30)
+    assert fitted(model_path, OPTIONS, may_switch=True) == fitted(model_path, OPTIONS, may_switch=False) == mapped
+    said = "the file is mapped: a copy of it would need 416 MiB in all, and 415 MiB of RAM are free"
+    assert caplog.messages[0] == said
+    caplog.clear()
+    machine(monkeypatch, free=footprint(q4_0, mapped, features=X86).held - MB)
+    for options in OPTIONS, mapped:
+        assert fitted(model_path, options, may_switch=True) == evolve(mapped, extra_buffers=False)
+    assert caplog.messages[:2] == [
+        "extra buffers off: with weights repacked for this CPU it would need 416 MiB, and 381 MiB are free",
         "smollm2-135m.gguf wants 416 MiB and 381 MiB of memory are free: what does not fit is read from the disk again "
         "and again",
     ]
@@ -227,7 +235,7 @@ def test_swap_counts_and_no_number_of_cells_helps_where_there_is_nothing(
     model_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine(monkeypatch, free=20 * MB, swap=1 << 30)
-    assert fitted(model_path, OPTIONS, may_switch=True) is OPTIONS
+    assert fitted(model_path, OPTIONS, may_switch=True) == evolve(OPTIONS, mmap=True)
     machine(monkeypatch, free=20 * MB)
     with pytest.raises(ModelError, match="take a smaller model or quantisation"):
         fitted(model_path, OPTIONS, may_switch=True)
