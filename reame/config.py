@@ -42,7 +42,9 @@ class EngineConfig:
         Whole(0, 512),
         "Threads that decode; 0 = as many cores as this process may really use (affinity, cgroup quota).",
     )
-    prefill_threads: int = setting(0, Whole(0, 512), "Threads that read a prompt; 0 = the same as threads.")
+    prefill_threads: int = setting(
+        0, Whole(0, 512), "Threads that read a prompt; 0 = as threads, and one more for a part of a CPU in the quota."
+    )
     adapt_threads: bool = setting(
         True,
         Flag(),

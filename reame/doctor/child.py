@@ -44,7 +44,7 @@ def model(order: Order, clock: Clock) -> None:
     few = _sweep(bench, order, clock, "few", FEW)
     decode, prefill = best_threads(times["decode"]), best_threads(times["prefill"])
     if watch.look().is_noise:
-        decode = prefill = order.threads[0]
+        decode, prefill = order.options.threads, order.options.prefill_threads
     tell_fact("threads", (decode, prefill))
     tell_fact("steps", times["decode"][decode], 1)  # until `_curve` knows better
     tell_fact("steps", few[prefill], FEW)

@@ -60,7 +60,8 @@ def _instruction_sets(machine: Machine) -> Iterator[Finding]:
 def _share_of_the_cpu(machine: Machine) -> Iterator[Finding]:
     share = machine.share
     if share.quota is not None and share.quota < len(share.cpus):
-        part = "" if share.quota == int(share.quota) or share.quota < 1 else "; only whole CPUs carry a thread"
+        is_whole = share.quota == int(share.quota) or share.quota < 1
+        part = "" if is_whole else "; whole ones are better: threads wait for the one that is stopped"
         yield Finding(
             Level.NOTE,
             f"the cgroup may use {count(share.quota, 'CPU')} of the {len(share.cpus)} that are seen{part}",

@@ -61,8 +61,8 @@ class Plan:
 
 
 def candidates(share: CpuShare, configured: int) -> tuple[int, ...]:
-    """Thread counts worth a measurement, the quick choice first: never more than CPUs or whole CPUs of the quota."""
-    most, quick = max(1, int(share.usable)), default_threads(share).value
+    """Thread counts worth a measurement, the quick choice first: never more than CPUs or the quota feeds in part."""
+    most, quick = share.most_threads, default_threads(share).value
     wanted = (quick, configured, most, share.cores, share.fast_cores or 0, most - 1, quick - 1, quick // 2, 1)
     found = dict.fromkeys(count for count in wanted if 1 <= count <= most)
     return tuple(found)[:_MOST_CANDIDATES]
@@ -98,11 +98,11 @@ def measure(
 
 def _orders(plan: Plan, share: CpuShare, told: Told) -> Iterator[Order]:
     """What matters most first, as time may run out; later ones use the thread counts that an earlier one found best."""
-    threads = candidates(share, plan.options.threads)
+    threads, quick = candidates(share, plan.options.threads), default_threads(share)
     seconds = {task: plan.seconds * part for task, part in _SHARES.items()}
     options = evolve(
         plan.options, num_cells=NUM_CELLS, num_seqs=SEQS, max_rows=MAX_ROWS, max_sampled=MAX_ROWS, mlock=False,
-        threads=threads[0], prefill_threads=threads[0],
+        threads=quick.value, prefill_threads=quick.prefill,
     )  # fmt: skip
     if plan.model is not None:
         yield Order(task="model", seconds=seconds["model"], model=str(plan.model), options=options, threads=threads)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from reame.doctor.results import Measured, ModelMeasured
     from reame.engine.footprint import Footprint
     from reame.engine.llama import LlamaOptions
+    from reame.host.cpu import Threads
     from reame.host.probe import Machine
 
 _SPARE_RAM = 0.85
@@ -41,33 +42,35 @@ def settings(
     if measured is None or measured.model is None or measured.contention.is_noise:
         yield from _no_more_threads_than_cpus(machine, config)
     else:
-        yield from _threads(machine.threads.value, measured.model, config)
+        yield from _threads(machine.threads, measured.model, config)
         yield from _spin(measured.model, config)
         yield from _repacking(measured.model, config, options)
     if measured is not None and measured.model is not None:
         yield from _cells_kind(config)
-        yield from _room(machine, measured.model, config, idle=memory.idle if memory else 0)
+        yield from _room(machine, measured.model, config, options, idle=memory.idle if memory else 0)
     if machine.disk is not None and not machine.disk.read_only:
         yield from _disk(machine.disk.free, machine.disk.mount, config)
 
 
 def _no_more_threads_than_cpus(machine: Machine, config: Config) -> Iterator[Setting]:
     """All that can be said without a good measurement."""
-    most = max(1, int(machine.share.usable))
+    most = machine.share.most_threads
     for name in ("threads", "prefill_threads"):
         if getattr(config.engine, name) > most:
             yield Setting(f"engine.{name}", 0, machine.threads.reason)
 
 
-def _threads(quick: int, model: ModelMeasured, config: Config) -> Iterator[Setting]:
+def _threads(quick: Threads, model: ModelMeasured, config: Config) -> Iterator[Setting]:
     """0 follows quota and affinity when they change, so it is kept where it comes to the same."""
-    engine, decode, prefill = config.engine, model.threads, model.prefill_threads
-    if (engine.threads or quick) != decode:
-        yield Setting("engine.threads", 0 if decode == quick else decode, "the fastest answers", is_measured=True)
-    if (engine.prefill_threads or decode) != prefill:
-        yield Setting("engine.prefill_threads", prefill, "the fastest reading of prompts", is_measured=True)
-    elif engine.prefill_threads and prefill == decode:
-        yield Setting("engine.prefill_threads", 0, "the same as threads", is_measured=True)
+    threads, prefill = config.engine.threads, config.engine.prefill_threads
+    if (threads or quick.value) != model.threads:
+        threads = 0 if model.threads == quick.value else model.threads
+        yield Setting("engine.threads", threads, "the fastest answers", is_measured=True)
+    if model.prefill_threads == (threads or quick.prefill):
+        if prefill:
+            yield Setting("engine.prefill_threads", 0, "what threads brings with it", is_measured=True)
+    elif prefill != model.prefill_threads:
+        yield Setting("engine.prefill_threads", model.prefill_threads, "the fastest prompts", is_measured=True)
 
 
 def _spin(model: ModelMeasured, config: Config) -> Iterator[Setting]:
@@ -119,7 +122,9 @@ def _cells_kind(config: Config) -> Iterator[Setting]:
         yield Setting("engine.flash_attention", True, "decoding stays fast while others fill the cache")
 
 
-def _room(machine: Machine, model: ModelMeasured, config: Config, *, idle: int) -> Iterator[Setting]:
+def _room(
+    machine: Machine, model: ModelMeasured, config: Config, options: LlamaOptions, *, idle: int
+) -> Iterator[Setting]:
     """Context and cells that the RAM holds. Cells beyond the context keep finished sequences for their next turn.
 
     `idle` bytes of the file are not looked at after loading.
@@ -128,7 +133,7 @@ def _room(machine: Machine, model: ModelMeasured, config: Config, *, idle: int) 
     context = min(engine.context, model.context_trained or engine.context)
     free = int(_SPARE_RAM * min(machine.ram.most, machine.ram.available + model.file_bytes)) - model.anon_bytes
     free -= _LOGITS_AND_BUFFERS
-    beside = free - (model.size_bytes - idle if config.model.mmap else 0)
+    beside = free - (model.size_bytes - idle if options.mmap else 0)
     why = f"{size(max(0, beside))} of RAM are left beside the model"
     if beside < _FEWEST * model.kv_bytes:  # the weights are pages of a file, which may go and come
         beside, why = free, "the weights do not fit beside more, and are read from the disk again and again"

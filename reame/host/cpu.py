@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from math import ceil
 from typing import TYPE_CHECKING
 
-from attrs import frozen
+from attrs import Factory, frozen
 
 from reame.host.cgroup import cpu_quota
 from reame.host.reading import ROOT, cpu_list, number, read
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 _BIG_CORE = 0.7
 """Share of the largest `cpu_capacity` from which a core counts as fast: prime and big cores, not the small ones."""
+
+_FEW = 3
+"""CPUs of a quota below which half a one is worth a thread that decodes."""
+_WORTH_IT = 1.1
+"""Times the whole CPUs of a quota, from which on its rest is worth a thread that reads prompts."""
 
 
 @frozen(kw_only=True)
@@ -35,13 +41,19 @@ class CpuShare:
         """CPUs worth of time that can be had, at least a little."""
         return min(float(len(self.cpus)), self.quota or float("inf"))
 
+    @property
+    def most_threads(self) -> int:
+        """More would only wait for each other."""
+        return ceil(self.usable)
+
 
 @frozen
 class Threads:
-    """A number of threads and, in a sentence, why."""
+    """Numbers of threads that decode (`value`) and that read prompts, and, in a sentence, why."""
 
     value: int
     reason: str
+    prefill: int = Factory(lambda self: self.value, takes_self=True)
 
 
 def cpu_share(root: Path = ROOT) -> CpuShare:
@@ -65,16 +77,21 @@ def online_cpus(root: Path = ROOT) -> int:
 def default_threads(share: CpuShare) -> Threads:
     """Threads for llama.cpp: one a physical fast core, and no more than the quota feeds; at least 1.
 
-    A thread too many is far worse than one too few: all wait at each barrier for the one that the quota stopped.
+    A thread too many is far worse than one too few: all wait at each barrier for the one that the quota stopped. A part
+    of a CPU is worth a thread where it adds more than the stops cost, about a tenth: to prompts soon, to decoding,
+    which the memory slows, only where there are few. Measured under quotas of 1.25 to 1.9 (tests/drill/threads.py).
     """
     value, reason = len(share.cpus), f"this process may use {_count(len(share.cpus), 'CPU')}, no SMT seen"
     if share.cores < value:
         value, reason = share.cores, f"{len(share.cpus)} hardware threads are {_count(share.cores, 'physical core')}"
     if share.fast_cores is not None and share.fast_cores < value:
         value, reason = share.fast_cores, f"a hybrid CPU with {_count(share.fast_cores, 'performance core')}"
-    if share.quota is not None and share.quota < value:
-        value, reason = max(1, int(share.quota)), f"the cgroup quota is {_count(share.quota, 'CPU')}"
-    return Threads(value, f"{_count(value, 'thread')}: {reason}")
+    prefill, quota = value, share.quota
+    if quota is not None and quota < value:
+        whole, reason = max(1, int(quota)), f"the cgroup quota is {_count(quota, 'CPU')}"
+        value = max(1, int(quota + 0.5)) if quota < _FEW else whole
+        prefill = ceil(quota) if quota > _WORTH_IT * whole else whole
+    return Threads(value, f"{_count(value, 'thread')}: {reason}", prefill)
 
 
 def _usable_cpus(root: Path) -> tuple[int, ...]:

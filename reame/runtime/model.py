@@ -61,10 +61,8 @@ def options_for(config: Config, profile: Profile | None = None) -> LlamaOptions:
     threads, prefill_threads = engine.threads, engine.prefill_threads
     if not threads:
         choice = measured_threads(profile, cpu_share()) if profile else default_threads(cpu_share())
-        threads = choice.value
+        threads, prefill_threads = choice.value, prefill_threads or choice.prefill
         log.info("%s", choice.reason)
-        if profile and not prefill_threads and threads == profile.threads:
-            prefill_threads = profile.prefill_threads
     return LlamaOptions(
         num_cells=engine.cells or 2 * engine.context,
         num_seqs=engine.slots + engine.residents,
@@ -83,10 +81,10 @@ def options_for(config: Config, profile: Profile | None = None) -> LlamaOptions:
 
 
 def measured_threads(profile: Profile, share: CpuShare) -> Threads:
-    most = max(1, int(share.usable))
-    if profile.threads <= most and profile.prefill_threads <= most:
-        return Threads(profile.threads, f"{count(profile.threads, 'thread')}: the doctor found this the fastest here")
-    return default_threads(share)
+    if max(profile.threads, profile.prefill_threads) > share.most_threads:
+        return default_threads(share)
+    why = f"{count(profile.threads, 'thread')}: the doctor found this the fastest here"
+    return Threads(profile.threads, why, profile.prefill_threads)
 
 
 def try_out(config: Config, path: Path, options: LlamaOptions, *, go_on: Callable[[], bool]) -> LlamaOptions:

@@ -27,9 +27,14 @@ if TYPE_CHECKING:
 DEFAULTS = parse_config("")
 
 
-def report(machine: Callable[[Path], Path], root: Path, measured: Measured | None = None, **config: Any) -> Report:
+def report(
+    machine: Callable[[Path], Path], root: Path, measured: Measured | None = None, *, mapped: bool = True, **config: Any
+) -> Report:
+    """With the settings `config`. The samples were measured with the file mapped."""
     settings = override(DEFAULTS, {key.replace("__", "."): value for key, value in config.items()})
-    options = LlamaOptions(threads=2, prefill_threads=2, extra_buffers=settings.engine.extra_buffers != "off")
+    options = LlamaOptions(
+        threads=2, prefill_threads=2, extra_buffers=settings.engine.extra_buffers != "off", mmap=mapped
+    )
     return advise(probe(machine(root), cache=root), measured, settings, options, catalogue=CATALOG)
 
 
@@ -84,11 +89,11 @@ def test_a_laptop_that_swaps_is_told_so(tmp_path: Path) -> None:
     assert "2 of them fast" in fact(found, "CPUs")
 
 
-def test_old_cgroups_half_a_cpu_carries_no_thread_and_nodes_are_named(tmp_path: Path) -> None:
+def test_old_cgroups_half_a_cpu_and_nodes_are_named(tmp_path: Path) -> None:
     found = report(v1_nested, tmp_path)
-    assert "1.5 CPUs of the 8 that are seen; only whole CPUs carry a thread" in said(found, Level.NOTE)
+    assert "1.5 CPUs of the 8 that are seen; whole ones are better" in said(found, Level.NOTE)
     assert "2 NUMA nodes" in said(found, Level.WARNING)
-    assert "1 thread:" in fact(found, "threads")
+    assert "2 threads: the cgroup quota is 1.5 CPUs" in fact(found, "threads")
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -119,7 +124,7 @@ def test_what_the_daemon_will_hold_is_said_and_pages_that_were_copied_leave_room
     for idle in (0, 8 * 10**8):
         machine = probe(vps_with_quota(tmp_path), cache=tmp_path)
         needs = evolve(memory, idle=idle)
-        found = advise(machine, measured, DEFAULTS, LlamaOptions(), catalogue=CATALOG, memory=needs)
+        found = advise(machine, measured, DEFAULTS, LlamaOptions(mmap=True), catalogue=CATALOG, memory=needs)
         copied = "the daemon holds 1 GB, 800 MB of it repacked weights, and 1 GB of the model's file"
         assert fact(found, "memory").startswith(copied)
         value = advised(found).get("engine.cells", 2 * DEFAULTS.engine.context)
@@ -191,6 +196,8 @@ def test_cells_fit_into_what_is_left(tmp_path: Path) -> None:
     assert roomy["engine.cells"] == 4 * 8192
     tight = advised(report(vps_with_quota, tmp_path, with_model(kv_bytes=80_000)))
     assert tight["engine.context"] == tight["engine.cells"] < 8192  # type: ignore[operator]
+    copied = advised(report(vps_with_quota, tmp_path, with_model(file_bytes=0, kv_bytes=80_000), mapped=False))
+    assert copied["engine.cells"] > tight["engine.cells"], "the weights are in RAM once"  # type: ignore[operator]
 
 
 def test_a_second_copy_of_the_weights_is_named_where_ram_is_short(tmp_path: Path) -> None:

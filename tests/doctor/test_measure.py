@@ -168,7 +168,8 @@ def test_a_user_s_own_spinning_is_left_alone(
         (CpuShare(cpus=tuple(range(16)), quota=None, cores=8, fast_cores=None), 6, (8, 6, 16, 15, 7, 4)),
         (CpuShare(cpus=tuple(range(12)), quota=None, cores=10, fast_cores=2), 2, (2, 12, 10, 11, 1)),
         (CpuShare(cpus=tuple(range(4)), quota=2.0, cores=4, fast_cores=None), 2, (2, 1)),
-        (CpuShare(cpus=tuple(range(8)), quota=1.5, cores=8, fast_cores=None), 1, (1,)),
+        (CpuShare(cpus=tuple(range(8)), quota=1.5, cores=8, fast_cores=None), 1, (2, 1)),
+        (CpuShare(cpus=tuple(range(8)), quota=3.5, cores=8, fast_cores=None), 1, (3, 1, 4, 2)),
         (CpuShare(cpus=tuple(range(8)), quota=0.2, cores=8, fast_cores=None), 1, (1,)),
     ],
 )

@@ -143,7 +143,7 @@ def test_its_threads_count_while_the_machine_gives_them() -> None:
     whole = CpuShare(cpus=(0, 1, 2, 3), quota=None, cores=4, fast_cores=None)
     assert measured_threads(PROFILE, whole).value == 2
     assert "doctor" in measured_threads(PROFILE, whole).reason
-    less = evolve(whole, quota=1.5)
+    less = evolve(whole, quota=1.0)
     assert measured_threads(PROFILE, less).value == 1, "the quota came after the measurement"
 
 

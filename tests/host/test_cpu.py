@@ -73,10 +73,20 @@ def test_systemd_quota_200_percent_on_v2(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "usable", "threads"), [("150000 100000", 1.5, 1), ("20000 100000", 0.2, 1), ("650000 100000", 6.5, 4)]
+    ("limit", "usable", "decode", "prefill"),
+    [
+        ("20000 100000", 0.2, 1, 1),
+        ("110000 100000", 1.1, 1, 1),
+        ("125000 100000", 1.25, 1, 2),
+        ("150000 100000", 1.5, 2, 2),
+        ("220000 100000", 2.2, 2, 2),
+        ("225000 100000", 2.25, 2, 3),
+        ("350000 100000", 3.5, 3, 4),
+        ("650000 100000", 6.5, 4, 4),
+    ],
 )
-def test_threads_never_exceed_the_quota_except_that_one_is_needed(
-    tmp_path: Path, limit: str, usable: float, threads: int
+def test_a_part_of_a_cpu_is_a_thread_where_it_is_worth_the_stops(
+    tmp_path: Path, limit: str, usable: float, decode: int, prefill: int
 ) -> None:
     root = tree(
         tmp_path,
@@ -88,7 +98,8 @@ def test_threads_never_exceed_the_quota_except_that_one_is_needed(
         },
     )
     assert cpu_share(root).usable == usable
-    assert default_threads(cpu_share(root)).value == threads
+    found = default_threads(cpu_share(root))
+    assert (found.value, found.prefill) == (decode, prefill)
 
 
 def test_a_parent_s_tighter_quota_on_v1_counts(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_a_hybrid_laptop_that_swaps(tmp_path: Path) -> None:
 
 def test_old_cgroups_with_limits_on_parents(tmp_path: Path) -> None:
     found = seen(v1_nested, tmp_path)
-    assert (found.share.quota, found.threads.value) == (1.5, 1)
+    assert (found.share.quota, found.threads.value) == (1.5, 2)
     assert found.ram.limit == 2_000_000_000
     assert found.ram.available == 2_000_000_000 - (800_000_000 - 300_000_000)
     assert found.ram.numa_nodes == 2
