@@ -49,6 +49,7 @@ def bench(
     model: str = "smollm2-135m",
     rounds: Annotated[int | None, AT_LEAST_ONE] = None,
     quick: Annotated[bool, Parameter(negative="")] = False,
+    draft: str = "qwen2.5-coder-0.5b",
     threads: Annotated[int | None, AT_LEAST_ONE] = None,
     seed: int | None = None,
     quiet_wait: float = 10.0,
@@ -72,6 +73,8 @@ def bench(
         Runs of each side; 7 by default, 3 with --quick.
     quick
         Shorter prompts and answers, three rounds: minutes, and wider spreads.
+    draft
+        The draft model of the scenario `draft`: a name that `reame list` shows, or a path.
     threads
         Threads of every engine; all cores of this process by default.
     seed
@@ -113,6 +116,7 @@ def bench(
         rounds=rounds or (3 if quick else 7),
         rounds_asked=rounds is not None,
         seed=seed or random.SystemRandom().randrange(1, 1 << 31),
+        draft=draft,
         scale=QUICK if quick else FULL,
         quiet_wait_s=quiet_wait,
     )

@@ -13,6 +13,7 @@ from attrs import Factory, frozen
 
 from bench import llama_bench
 from bench.client import Part
+from bench.files import model_file
 from bench.noise import Meter, Noise, wait_for_quiet
 from bench.prompts import Prompts
 from bench.scenario import Run, Scale, Scenario, completion
@@ -31,7 +32,8 @@ WARM_UP = -1
 @frozen(kw_only=True)
 class Options:
     """How a whole benchmark is made. `quiet_wait_s`: how long to wait at most for a quiet machine before a run.
-    `rounds_asked`: somebody wants just so many, also where one takes long. `binaries`: not looked at with a `peer`."""
+    `rounds_asked`: somebody wants just so many, also where one takes long. `draft`: the draft model, a name or a path,
+    looked for when a scenario needs it. `binaries`: not looked at with a `peer`."""
 
     model: Path
     binaries: Path
@@ -39,6 +41,7 @@ class Options:
     rounds: int
     rounds_asked: bool
     seed: int
+    draft: str
     scale: Scale
     quiet_wait_s: float
     peer: Remote | None = None
@@ -92,6 +95,7 @@ def play(scenario: Scenario, ours: Side, options: Options, tell: Tell) -> Result
         users=scenario.users,
         context=scenario.context,
         cells=scenario.cells,
+        draft=model_file(options.draft) if scenario.drafts else None,
     )
     tests = () if options.peer else scenario.tests(options.scale)
     sides = (ours, *rivals(scenario, options.peer), *((LLAMA_BENCH,) if tests else ()))

@@ -46,6 +46,7 @@ class Scale:
     documents: int = 100
     messages: int = 40
     keys: int = 500
+    typing_s: float = 240
     day: int = 96
 
 
@@ -59,6 +60,7 @@ QUICK = Scale(
     documents=20,
     messages=12,
     keys=40,
+    typing_s=60,
     day=24,
 )
 
@@ -132,6 +134,8 @@ class Scenario:
     """It takes long: no more rounds, unless they are asked for."""
     models: str = ""
     """Only for models whose file name contains this."""
+    drafts: bool = False
+    """Some sides have a draft model."""
     restarts: bool = False
     """It restarts the servers, so it cannot be played against a URL."""
     tests: Callable[[Scale], tuple[Test, ...]] = Factory(lambda: lambda _scale: ())

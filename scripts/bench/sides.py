@@ -41,6 +41,12 @@ class Setup:
     context: int = 4096
     cells: int = 8192
     kv_type: str = "q8_0"
+    draft: Path | None = None
+    """A smaller model, for the sides with `DRAFT` among their arguments."""
+
+
+DRAFT = "{draft}"
+"""In an argument: the path of the draft model."""
 
 
 @frozen
@@ -63,6 +69,11 @@ NO_MEMORY = Side("Reame, nothing on disk", "reame", ("--set", "memory.enabled=fa
 SPECULATING = Side("llama-server --spec-default", "llama-server", ("--spec-default",))
 
 
+def arguments(side: Side, setup: Setup) -> list[str]:
+    """Those of the side alone."""
+    return [word.replace(DRAFT, str(setup.draft)) for word in side.args]
+
+
 def llama_server_command(binaries: Path, setup: Setup, side: Side, port: int) -> list[str]:
     """As its documentation advises for chat on a CPU: flash attention, one KV pool for all slots, continuous batching.
 
@@ -75,7 +86,7 @@ def llama_server_command(binaries: Path, setup: Setup, side: Side, port: int) ->
         *("--threads", str(setup.threads), "--ctx-size", str(setup.cells), "--parallel", str(setup.users)),
         *("--kv-unified", "--flash-attn", "on", "--cache-type-k", setup.kv_type, "--cache-type-v", setup.kv_type),
         *cache,
-        *side.args,
+        *arguments(side, setup),
     ]
 
 
@@ -172,7 +183,7 @@ def start(side: Side, setup: Setup, *, binaries: Path, scratch: Path) -> Server:
             config["server"]["api_keys_file"] = str(_key_file(scratch, side.keys))
         (scratch / "reame.toml").write_text(tomli_w.dumps(config))
         command = [str(Path(sys.executable).with_name("reame")), "serve", "--config", str(scratch / "reame.toml")]
-        command += side.args
+        command += arguments(side, setup)
     else:
         command = llama_server_command(binaries, setup, side, port)
     process = _spawn(command, side.env, scratch, scratch / "log")

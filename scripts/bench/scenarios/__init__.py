@@ -8,6 +8,7 @@ from bench.scenarios import (
     chance,
     crowd,
     decode,
+    draft,
     exam,
     flock,
     gap,
@@ -50,5 +51,6 @@ SCENARIOS: tuple[Scenario, ...] = (
     replay.SCENARIO,
     quiz.SCENARIO,
     exam.SCENARIO,
+    draft.SCENARIO,
     nightly.SCENARIO,
 )

@@ -5,7 +5,8 @@ threads. Both get what llama.vscode and llama.vim send to `/infill`; each answer
 the next key is on its way. llama-server runs as those plugins advise (`-b 1024 -ub 1024 --cache-reuse 256`), with
 defaults, and with the other order of prefix and suffix (`--spm-infill`). Favours Reame, at a price: llama-server cuts
 the file to its batch (2,048 tokens, or 1,024), a quarter of it behind the cursor, and reads that quarter again at each
-key, as the line that is typed stands before it; Reame keeps the whole file, and so opens it more slowly.
+key, as the line that is typed stands before it; Reame keeps the whole file, and so opens it more slowly. Whoever takes
+too long is not waited for: he is measured by the keys that he got done (4 minutes, with --quick one).
 """
 
 from __future__ import annotations
@@ -24,21 +25,30 @@ from bench.stats import Goal
 
 FILE_TOKENS = 3000
 PAUSE_S = 0.05
+LEAST_KEYS = 8
 
 
 def measure(run: Run) -> dict[str, float]:
     text = typing(Random(run.prompts.number()), tokens=FILE_TOKENS, keys=run.scale.keys)
     cold = first_token(run, text, 0)
     run.server.settle()
-    used, times = run.server.cpu_s, []
+    used, times, end = run.server.cpu_s, [], time.monotonic() + run.scale.typing_s
     for keys in range(1, run.scale.keys + 1):
         times.append(1e3 * first_token(run, text, keys))
+        if time.monotonic() > end and keys >= LEAST_KEYS:
+            break
         time.sleep(PAUSE_S)
     run.server.settle()
-    values = {"cold": cold, "first": median(times), "slow": quantiles(times, n=20)[17], "worst": max(times)}
+    values = {
+        "cold": cold,
+        "first": median(times),
+        "slow": quantiles(times, n=20)[17],
+        "worst": max(times),
+        "keys": float(len(times)),
+    }
     now = run.server.cpu_s
     if used is not None and now is not None:
-        values["cpu"] = now - used
+        values["cpu"] = (now - used) / len(times)
     run.curves["keys"] = list(enumerate(times, 1))
     return values
 
@@ -77,7 +87,8 @@ SCENARIO = Scenario(
         Metric(name="first", title="first token, median key", unit="ms", better="lower", goals=(Goal("ratio", 1.0),)),
         Metric(name="slow", title="first token, slowest tenth", unit="ms", better="lower"),
         Metric(name="worst", title="first token, slowest key", unit="ms", better="lower"),
-        Metric(name="cpu", title="processor time of all keys", unit="s", better="lower", goals=(Goal("ratio", 1.25),)),
+        Metric(name="keys", title="keys done in time", unit=""),
+        Metric(name="cpu", title="processor time of a key", unit="s", better="lower", goals=(Goal("ratio", 1.25),)),
     ),
     measure=measure,
     rivals=(
