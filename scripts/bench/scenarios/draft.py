@@ -30,7 +30,7 @@ def measure(run: Run) -> dict[str, float]:
     prose = f"Describe {random.choice(PLACES)} to a person who is called {run.prompts.text(2)}. Use long sentences."
 
     def rate(text: str) -> float:
-        (reply,) = run.ask(Part(body=chat(text, run.scale.answer_tokens)))
+        (reply,) = run.ask(Part(body=chat(text, run.scale.answer_tokens)), cold=False)
         run.server.settle()
         return reply.decode_rate
 
