@@ -121,3 +121,17 @@ async def test_the_inline_twin_runs_in_the_calling_task() -> None:
         assert await thread.call(lambda: "not cancelled") == "not cancelled"
     with pytest.raises(ZeroDivisionError):
         await thread.call(lambda: 1 // 0)
+
+
+async def test_it_tells_whether_somebody_waits_for_it() -> None:
+    held = threading.Event()
+    async with decode_thread() as thread, trio.open_nursery() as nursery:
+        nursery.start_soon(thread.call, held.wait)
+        await trio.testing.wait_all_tasks_blocked()
+        while thread.is_wanted:  # until the first is taken
+            await trio.lowlevel.checkpoint()
+        nursery.start_soon(thread.call, held.is_set)
+        await trio.testing.wait_all_tasks_blocked()
+        assert thread.is_wanted
+        held.set()
+    assert not thread.is_wanted

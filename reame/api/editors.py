@@ -43,18 +43,18 @@ class Editors:
         app.add_url_rule("/detokenize", view_func=self.detokenize, methods=["POST"])
 
     async def completion(self) -> Response:
-        return await self._answer(await self.routes.wanted(read_native))
+        return await self._answer(await self.routes.wanted(read_native, any_model=True))
 
     async def infill(self) -> Response:
-        return await self._answer(await self.routes.wanted(read_infill))
+        return await self._answer(await self.routes.wanted(read_infill, any_model=True))
 
     async def tokenize(self) -> Response:
-        wanted = await self.routes.wanted(read_text)
+        wanted = await self.routes.wanted(read_text, any_model=True)
         cut = partial(_cut_into_tokens, wanted, self.routes.served())
         return json_response(await self._run(cut, len(wanted.text)))
 
     async def detokenize(self) -> Response:
-        wanted = await self.routes.wanted(read_tokens)
+        wanted = await self.routes.wanted(read_tokens, any_model=True)
         join = partial(_join_tokens, wanted, self.routes.served())
         return json_response(await self._run(join, len(wanted.tokens)))
 

@@ -45,7 +45,7 @@ class EmbeddingRoutes:
         self.routes.served()
         model = self.routes.intake.embeddings
         assert model is not None
-        if wanted.of not in ("", model.id):
+        if wanted.of not in ("", model.id, self.routes.intake.model_id):  # some clients have one name for all they ask
             message = f"This server does not have that embeddings model. It has {model.id!r}."
             raise RequestError(message, status=404, param="model", code="model_not_found")
         if wanted.dimensions not in (None, model.size):

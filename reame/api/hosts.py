@@ -63,5 +63,11 @@ def is_own(name: str) -> bool:
 
 
 def may_be_browser(headers: Headers) -> bool:
-    """Whether a page may be behind it: it cannot keep its browser from sending one of these, or from being Mozilla."""
-    return any(name in headers for name in SIGNS) or headers.get("User-Agent", "").startswith("Mozilla/")
+    """Whether a page may be behind it: it cannot keep its browser from sending one of these, or from being Mozilla.
+
+    Node's `fetch` sends two of them, as no page can: `Sec-` is the browser's alone, and comes with `Sec-Fetch-Site`.
+    """
+    signs = {name for name in SIGNS if name in headers}
+    if signs == {"Accept-Language", "Sec-Fetch-Mode"} and headers["Accept-Language"] == "*":
+        signs = set()
+    return bool(signs) or headers.get("User-Agent", "").startswith("Mozilla/")

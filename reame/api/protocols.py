@@ -18,7 +18,7 @@ from reame.api.docs_page import CONTENT_SECURITY, page
 from reame.api.errors import error_object
 from reame.api.openapi import document
 from reame.api.response_items import input_items
-from reame.api.response_object import bare_id, said
+from reame.api.response_object import bare_id, response_of_item, said
 from reame.api.responses import ResponsesVoice
 from reame.api.routes import json_response
 from reame.api.schema_anthropic import MESSAGES_NAMES, named, read_anthropic, read_count_tokens
@@ -29,6 +29,8 @@ from reame.errors import RequestError
 from reame.runtime.prompts import tokenise
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from quart_trio import QuartTrio
 
     from reame.api.routes import Routes
@@ -68,6 +70,8 @@ class Protocols:
 
     async def responses(self) -> Response:
         asked = await self.routes.wanted(read_responses)
+        if asked.referred:
+            asked = asked.with_items(await self._items(asked.referred))
         history = (await self._kept(asked.previous))["messages"] if asked.previous else []
         after = partial(asked.after, history, self.routes.limits())
         wanted = await trio.to_thread.run_sync(after, limiter=self.routes.parsing)
@@ -113,6 +117,16 @@ class Protocols:
         if text is None:
             raise self._unknown(status=status, param=param)
         return json.loads(text)
+
+    async def _items(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Items of kept responses by their ids. Raises RequestError when one is not there."""
+        responses = dict.fromkeys(filter(None, map(response_of_item, names)))
+        kept = [await self._kept(name, status=404, param="input") for name in responses]
+        items = {item["id"]: item for each in kept for item in each["response"]["output"]}
+        if missing := [name for name in names if name not in items]:
+            message = f"No item {missing[0][:80]!r} was kept for this key: send the item itself."
+            raise RequestError(message, status=404, param="input", code="item_not_found")
+        return items
 
     def _unknown(self, *, status: int, param: str | None) -> RequestError:
         why = "or too long ago" if self.routes.intake.keeps_texts else "and this server keeps none (memory.answers)"

@@ -91,6 +91,8 @@ class ResponseEvents:
         self._output: list[dict[str, Any]] = []
         self._open: TextItem | CallItem | None = None
         self._end: dict[str, Any] = {}
+        self._untold: list[dict[str, Any]] = []
+        """Logprobs of tokens before there is a text that they belong to."""
 
     def take(self, chunk: dict[str, Any]) -> bytes:
         lines = b"" if self._begun else self._begin(chunk)
@@ -115,11 +117,14 @@ class ResponseEvents:
 
     def _delta(self, delta: dict[str, Any], logprobs: dict[str, Any] | None) -> bytes:
         lines = b""
-        if delta.get("content") or logprobs:
+        self._untold += (logprobs or {}).get("content") or []
+        if delta.get("content") or isinstance(self._open, TextItem):
             if not isinstance(self._open, TextItem):
                 lines += self._switch(TextItem(bare_id(self._begun)))
             assert isinstance(self._open, TextItem)
-            lines += self._piece(self._open.take(delta.get("content") or "", (logprobs or {}).get("content") or []))
+            if delta.get("content") or self._untold:
+                lines += self._piece(self._open.take(delta.get("content") or "", self._untold))
+            self._untold = []
         for call in delta.get("tool_calls") or ():
             function = call.get("function", {})
             if not isinstance(self._open, CallItem) or self._open.number != call["index"]:

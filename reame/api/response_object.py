@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 PREFIX = "resp_"
@@ -50,8 +51,10 @@ def finished(reply: dict[str, Any], echo: dict[str, Any]) -> dict[str, Any]:
         part = text_part(message.get("content") or "", logprobs)
         output.append(message_item(name, part, status=_status(choice["finish_reason"])))
     for number, call in enumerate(calls):
-        function = call["function"]
-        output.append(call_item(f"{name}_{number}", call["id"], function["name"], function["arguments"]))
+        function, is_last = call["function"], number == len(calls) - 1
+        status = _status(choice["finish_reason"]) if is_last else "completed"
+        item = call_item(f"{name}_{number}", call["id"], function["name"], function["arguments"], status=status)
+        output.append(item)
     return ended(skeleton(reply, echo), output, reply | {"finish_reason": choice["finish_reason"]})
 
 
@@ -78,7 +81,7 @@ def call_item(
 
 
 def said(response: dict[str, Any]) -> dict[str, Any]:
-    """The assistant's message of a finished response, for the next turn."""
+    """The assistant's message of a finished response, for the next turn. A call that was cut is none."""
     texts = [part["text"] for item in response["output"] if item["type"] == "message" for part in item["content"]]
     calls = [
         {
@@ -87,7 +90,7 @@ def said(response: dict[str, Any]) -> dict[str, Any]:
             "function": {"name": item["name"], "arguments": item["arguments"]},
         }
         for item in response["output"]
-        if item["type"] == "function_call"
+        if item["type"] == "function_call" and item["status"] == "completed"
     ]
     return {"role": "assistant", "content": "".join(texts)} | ({"tool_calls": calls} if calls else {})
 
@@ -95,6 +98,12 @@ def said(response: dict[str, Any]) -> dict[str, Any]:
 def bare_id(head: dict[str, Any]) -> str:
     """The id without what says of which kind it is."""
     return str(head["id"]).removeprefix("chatcmpl-").removeprefix(PREFIX)
+
+
+def response_of_item(name: str) -> str:
+    """The id of the response that an output item of this id is of; "" when it is none of ours."""
+    found = re.fullmatch(r"(?:msg_(\w+)|fc_(\w+)_\d+)", name, re.ASCII)
+    return PREFIX + (found[1] or found[2]) if found else ""
 
 
 def _status(reason: str) -> str:

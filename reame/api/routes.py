@@ -81,7 +81,7 @@ class Routes:
         health = self.intake.health()
         ready = health.status == "ready"
         body = {
-            "status": health.status,
+            "status": "ok" if ready else health.status,
             "detail": health.detail,
             "model": self.intake.model_id,
             "slots": {"total": health.slots_total, "busy": health.slots_busy, "background": health.slots_background},
@@ -162,13 +162,14 @@ class Routes:
         body = EventStream(replies, lines, keep_alive_s=self.config.server.keep_alive_s, tell_error=tell_error)
         return Response(body, headers={**HEADERS, "X-Request-Id": request_id})
 
-    async def wanted(self, read: Callable[[bytes, Limits], W]) -> W:
-        """What the request's body asks for, which this model can do."""
+    async def wanted(self, read: Callable[[bytes, Limits], W], *, any_model: bool = False) -> W:
+        """What the request's body asks for, which this model can do. With `any_model` its name does not matter."""
         if request.mimetype != "application/json":
             raise RequestError("Send the body as JSON, with the header `Content-Type: application/json`.", status=415)
         raw: bytes = await request.get_data(cache=False, as_text=False, parse_form_data=False)
         wanted = await self._read(read, raw)
-        self._check_model(wanted.model)
+        if not any_model:
+            self._check_model(wanted.model)
         return wanted
 
     async def _read(self, read: Callable[[bytes, Limits], W], raw: bytes) -> W:
@@ -211,7 +212,7 @@ class Routes:
                 "owned_by": "reame",
                 "max_model_len": model.context,
             }
-            for model in (self.intake.embeddings, self.intake.model)
+            for model in (self.intake.model, self.intake.embeddings)
             if model is not None
         }
 

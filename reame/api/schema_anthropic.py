@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from reame.api.schema import Limits, Wanted
 
+FAILED = "The tool failed."
+"""Before the text of a result with `is_error`, for a model that is shown nothing else of it."""
 _SAME = ("model", "max_tokens", "temperature", "top_p", "top_k", "stream", "min_p", "seed", "best_of", "reame")
 """Fields that mean the same in both; Reame's own among them."""
 MESSAGES_NAMES = {
@@ -163,7 +165,10 @@ def _text_part(inner: Fields) -> dict[str, Any]:
 def _result(inner: Fields) -> Any:
     if inner.text("tool_use_id") is None:
         raise inner.fault("tool_use_id", "is required.")
-    return "" if inner.get("content") is None else _text(inner, "content")
+    text = "" if inner.get("content") is None else _text(inner, "content")
+    if not inner.flag("is_error"):
+        return text
+    return f"{FAILED} {text}".strip() if isinstance(text, str) else [{"type": "text", "text": FAILED}, *text]
 
 
 def _text(fields: Fields, name: str) -> Any:

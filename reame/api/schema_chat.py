@@ -5,7 +5,7 @@ A conversation whose last message is the assistant's is continued: the answer go
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reame.api import schema
 from reame.api.schema import Limits, Wanted
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from reame.api.schema_fields import Fields
 
 MAX_TOP_LOGPROBS = 20
+_TAKEN = frozenset({"messages", "tools", "documents", "add_generation_prompt", "strftime_now", "range"})
+"""Variables that are the server's to set."""
 
 
 def read_chat(raw: bytes, limits: Limits) -> Wanted:
@@ -30,13 +32,21 @@ def read_chat(raw: bytes, limits: Limits) -> Wanted:
     _refuse_sound(fields, fields.texts("modalities"))
     schema.read_heal(fields)  # healing is of completions; a wrong wish is a fault here too
     tools, form = read_tools(fields), read_format(fields)
+    variables = fields.record("chat_template_kwargs")
     if tools.shown and form.constraint:
         raise fields.fault(form.field, "and tools cannot be combined: send one of them.")
     logprobs, stop = _read_logprobs(fields), schema.read_stop(fields)
     stream, include_usage = schema.read_stream(fields)
     return Wanted(
         call=Call(
-            prompts=(Chat(messages=messages, continue_last=messages[-1]["role"] == "assistant", tools=tools.shown),),
+            prompts=(
+                Chat(
+                    messages=messages,
+                    continue_last=messages[-1]["role"] == "assistant",
+                    tools=tools.shown,
+                    variables=_read_variables(variables) if variables else {},
+                ),
+            ),
             n=schema.read_n(fields, limits),
             conclave=read_conclave(fields, limits),
             sampling=schema.read_sampling(fields, limits),
@@ -69,3 +79,10 @@ def _read_logprobs(fields: Fields) -> int | None:
 def _refuse_sound(fields: Fields, modalities: Sequence[str] | None) -> None:
     if modalities and any(modality != "text" for modality in modalities):
         raise fields.fault("modalities", 'may hold nothing but "text".')
+
+
+def _read_variables(given: Fields) -> dict[str, Any]:
+    """For the model's template, whose own it must not take away."""
+    if taken := sorted(_TAKEN & given.values.keys()):
+        raise given.fault(taken[0], "is not a variable of the template that a request may set.")
+    return dict(given.values)

@@ -78,10 +78,11 @@ def _asked(fields: Fields) -> Iterator[Format]:
     response = fields.record("response_format")
     if response is not None:
         yield from _of_response_format(response)
-    for holder, names in (("reame", _OWN), ("structured_outputs", _VLLM)):
-        inner = fields.record(holder)
-        if inner is not None:
-            yield from _of_named(inner, names)
+    own, vllm = fields.record("reame"), fields.record("structured_outputs")
+    if own is not None:
+        yield from _of_named(own, _OWN)
+    if vllm is not None:
+        yield from _of_vllm(vllm)
     yield from _of_named(fields, _TOP)
 
 
@@ -114,9 +115,17 @@ def _of_json_schema(inner: Fields) -> Format:
     return Format(_constraint(inner, "schema", "json_schema"), inner.param("schema"))
 
 
+def _of_vllm(fields: Fields) -> Iterator[Format]:
+    yield from _of_named(fields, _VLLM)
+    if fields.flag("json_object"):
+        yield Format(Constraint("json_object"), fields.param("json_object"))
+    if fields.get("structural_tag") is not None:
+        raise fields.fault("structural_tag", "is not supported: use json, regex, choice, grammar or json_object.")
+
+
 def _of_named(fields: Fields, names: dict[str, Kind]) -> Iterator[Format]:
     for name, what in names.items():
-        if fields.get(name) is not None:
+        if fields.get(name) is not None and not (name == "grammar" and names is _TOP and fields.get(name) == ""):
             yield Format(_constraint(fields, name, what), fields.param(name))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from reame.api.schema_anthropic import named
 from reame.api.schema_chat import read_chat
@@ -16,7 +16,7 @@ from reame.api.schema_fields import Fields, kind, parse_object
 from reame.api.schema_messages import read_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from reame.api.schema import Limits, Wanted
 
@@ -35,6 +35,7 @@ _LOGPROBS = "message.output_text.logprobs"
 _TEXT_PARTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
 _ROLES = ("system", "developer", "user", "assistant")
 _LEFT_OUT = ("reasoning",)
+REFERENCE = "item_reference"
 
 
 @frozen(kw_only=True)
@@ -51,6 +52,13 @@ class ResponsesWanted:
     model: str = ""
     previous: str = ""
     store: bool = True
+    fields: Fields
+    referred: tuple[str, ...] = ()
+    """Ids of items that were said before, whose places in `messages` are empty yet."""
+
+    def with_items(self, items: Mapping[str, dict[str, Any]]) -> ResponsesWanted:
+        """The same with these items in their places."""
+        return evolve(self, messages=_input(self.fields, items), referred=())
 
     def after(self, history: Sequence[Message], limits: Limits) -> Wanted:
         """What is wanted of the model behind these messages. Raises RequestError (400) with the field at fault."""
@@ -70,13 +78,15 @@ def read_responses(raw: bytes, limits: Limits) -> ResponsesWanted:
     asked = ResponsesWanted(
         chat=_chat_body(fields),
         instructions=fields.text("instructions"),
-        messages=_input(fields),
+        messages=_input(fields, {}),
         echo=_echo(fields),
         model=fields.text("model") or "",
         previous=previous,
         store=fields.get("store") is None or fields.flag("store"),
+        fields=fields,
+        referred=_referred(fields),
     )
-    if not previous:
+    if not previous and not asked.referred:
         asked.after((), limits)
     return asked
 
@@ -141,7 +151,15 @@ def _tool_choice(fields: Fields) -> Any:
     return value
 
 
-def _input(fields: Fields) -> list[Message]:
+def _referred(fields: Fields) -> tuple[str, ...]:
+    if isinstance(fields.get("input"), str):
+        return ()
+    items = [_object(fields, f"input[{index}]", item) for index, item in enumerate(fields.array("input") or ())]
+    return tuple(_required(inner, "id") for inner in items if inner.get("type") == REFERENCE)
+
+
+def _input(fields: Fields, items_by_id: Mapping[str, dict[str, Any]]) -> list[Message]:
+    """`items_by_id`: those of earlier responses that it may refer to."""
     value = fields.get("input")
     if isinstance(value, str):
         return [{"role": "user", "content": value}]
@@ -150,7 +168,11 @@ def _input(fields: Fields) -> list[Message]:
         raise fields.fault("input", "is required." if items is None else "must not be empty.")
     messages: list[Message] = []
     for index, item in enumerate(items):
-        _add_item(messages, _object(fields, f"input[{index}]", item))
+        inner = _object(fields, f"input[{index}]", item)
+        if inner.get("type") != REFERENCE:
+            _add_item(messages, inner)
+        elif known := items_by_id.get(_required(inner, "id")):
+            _add_item(messages, Fields(known, f"input[{index}]"))
     return messages
 
 
@@ -169,7 +191,7 @@ def _add_item(messages: list[Message], inner: Fields) -> None:
         content = _content(inner, "output")
         messages.append({"role": "tool", "tool_call_id": _required(inner, "call_id"), "content": content})
     elif name not in _LEFT_OUT:
-        raise inner.fault("type", 'must be "message", "function_call" or "function_call_output".')
+        raise inner.fault("type", 'must be "message", "function_call", "function_call_output" or "item_reference".')
 
 
 def _call(inner: Fields) -> dict[str, Any]:

@@ -31,7 +31,9 @@ class Tools:
 def read_tools(fields: Fields) -> Tools:
     """Raises RequestError (400) with the field at fault."""
     _refuse_functions(fields)
-    tools = [_read_tool(fields, index, tool) for index, tool in enumerate(fields.array("tools") or [])]
+    given = fields.array("tools") or []
+    tools = [_read_tool(fields, index, tool) for index, tool in enumerate(given)]
+    strict = {number for number, tool in enumerate(given) if tool["function"].get("strict")}
     if len(tools) > MAX_TOOLS:
         raise fields.fault("tools", f"may have at most {MAX_TOOLS} tools, not {len(tools)}.")
     names = [tool["function"]["name"] for tool in tools]
@@ -42,7 +44,12 @@ def read_tools(fields: Fields) -> Tools:
     if not tools or only == "none":
         return Tools()
     callable_ = [
-        {"number": number, "name": tool["function"]["name"], "parameters": tool["function"].get("parameters", {})}
+        {
+            "number": number,
+            "name": tool["function"]["name"],
+            "parameters": tool["function"].get("parameters", {}),
+            "strict": number in strict,
+        }
         for number, tool in enumerate(tools)
         if not only or tool["function"]["name"] == only
     ]

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from reame.batch.result import Outcome
 
+CUT = "cut_at_max_tokens"
+
 
 @define
 class Stage:
@@ -30,11 +32,12 @@ class Stage:
 @define
 class Account:
     """Of `lines`, `before` were done by an earlier run. Times are seconds on one clock of the caller's, `began` the
-    first."""
+    first. `cut_fails`: an answer that ran into its `max_tokens` is none."""
 
     lines: int
     before: int
     began: float
+    cut_fails: bool = False
     good: int = 0
     failed: int = 0
     faulty: int = 0
@@ -82,16 +85,19 @@ class Account:
     def take(self, outcome: Outcome, copies: int, now: float) -> None:
         """One answer, which is that of `copies` lines."""
         previous, self.last = self.last or self.began, now
-        if outcome.code is not None:
+        code = outcome.code or (CUT if self.cut_fails and outcome.is_cut else None)
+        if code is None:
+            self.good += copies
+        else:
             self.failed += copies
-            self.failures[outcome.code] += copies
+            self.failures[code] += copies
+        if not outcome.is_good:
             return
         usage, own = outcome.body.get("usage") or {}, outcome.body.get("reame") or {}
         prompt, answer = int(usage.get("prompt_tokens", 0)), int(usage.get("completion_tokens", 0))
         is_stored = bool(own.get("stored_answers")) and own["stored_answers"] == len(outcome.body.get("choices", ()))
         cached = int((usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0))
         known = prompt + answer if is_stored else min(cached, prompt)
-        self.good += copies
         self.alike += copies - 1
         self.stored += is_stored
         self.prompt_tokens += prompt * copies

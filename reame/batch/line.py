@@ -56,8 +56,9 @@ class Fault:
     error: RequestError
 
 
-def read_line(raw: bytes, number: int) -> Record | Fault:
-    """`raw` without its line end; a byte order mark in front and a carriage return behind are no fault."""
+def read_line(raw: bytes, number: int, *, by_name: bool = False) -> Record | Fault:
+    """`raw` without its line end; a byte order mark in front and a carriage return behind are no fault. `by_name`: the
+    `custom_id` alone says what is asked."""
     raw = raw.removeprefix(BOM).rstrip(b"\r\n")
     custom_id: str | None = None
     try:
@@ -71,7 +72,7 @@ def read_line(raw: bytes, number: int) -> Record | Fault:
         body = _body(fields)
     except RequestError as error:
         return fault(raw, number, error, custom_id)
-    whole = canonical({"custom_id": custom_id, "url": url, "body": body})
+    whole = canonical({"custom_id": custom_id, **({} if by_name else {"url": url, "body": body})})
     return Record(number=number, id=_id(whole), custom_id=custom_id, url=url, body=body)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from itertools import groupby, islice, pairwise
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from attrs import frozen
@@ -37,6 +38,7 @@ CREATE TABLE lines (
 CREATE TABLE results (id TEXT PRIMARY KEY, at INTEGER, size INTEGER, custom TEXT, is_good INTEGER) WITHOUT ROWID;
 """
 _UNDONE = "id NOT IN (SELECT id FROM results)"
+_DONE = "FROM results WHERE id IN (SELECT id FROM lines)"
 
 
 @frozen(kw_only=True)
@@ -52,15 +54,21 @@ class Plan:
     """`scan`, `resume`, then `faults` and `groups`, and `in_order` at the end. For any thread, one at a time. All raise
     sqlite3.Error when there is no room for the database."""
 
-    def __init__(self, path: Path, *, url: str | None = None) -> None:
-        """`url`: that of all lines, where it was said before. Raises ConfigError when the input cannot be read."""
+    def __init__(self, path: Path, *, url: str | None = None, is_table: bool = False) -> None:
+        """`url`: that of all lines, where it was said before. `is_table`: a line's `custom_id` says what is asked,
+        however long the answer may be; one that was cut has failed. Raises ConfigError when the input cannot be read.
+        """
         self._path = path
         self._url = url
+        self._is_table = is_table
         try:
             self._file = path.open("rb")
         except (OSError, ValueError) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or "not a path"
             raise ConfigError(f"{printable(path)}: cannot be read: {reason.lower()}") from None
+        if not S_ISREG(os.fstat(self._file.fileno()).st_mode):
+            self._file.close()
+            raise ConfigError(f"{printable(path)}: not a file: the input is read twice, write it into one")
         self._base = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         for name, value in (("cache_size", -CACHE_KB), ("journal_mode", "OFF"), ("synchronous", "OFF")):
             self._base.execute(f"PRAGMA {name} = {value}")
@@ -79,30 +87,32 @@ class Plan:
             if number in known:
                 self._add_fault(fault(raw, number, RequestError(known[number], code="invalid_line"), None), start, size)
             else:
-                self._add(read_line(raw, number), raw, start, size)
+                self._add(self._read(raw, number), raw, start, size)
             last = number if raw.strip() else last
         self._base.execute("DELETE FROM lines WHERE number > ?", (last,))
         self._base.execute("COMMIT")
 
     def resume(self, journal: Journal, *, retry: bool) -> Counts:
         """Take in what was done before. Failed results that belong to no line any more are dropped, with `retry` all
-        failed ones. Raises ConfigError for an output with answers to other requests."""
+        failed ones. Raises ConfigError for an output with answers to other requests; of a table, which loses rows from
+        day to day, for one with answers to nothing else: they stay where they are.
+        """
         self.take_in(journal)
         stale = "FROM results WHERE id NOT IN (SELECT id FROM lines)"
         num_others, example = self._base.execute(f"SELECT count(*), min(custom) {stale} AND is_good").fetchone()
-        if num_others:
+        if num_others and not (self._is_table and self._number(f"{_DONE} AND is_good")):
             raise ConfigError(
                 f"the output has {num_others:,} answers to requests that the input does not have, such as the one with "
                 f"custom_id {printable(example)}: name another output, or remove this one"
             )
-        dropped = "FROM results WHERE NOT is_good" if retry else stale
+        dropped = "FROM results WHERE NOT is_good" if retry else f"{stale} AND NOT is_good"
         if self._number(dropped):
             self._base.execute(f"DELETE {dropped}")
             journal.rewrite(self._base.execute("SELECT at, size FROM results ORDER BY at"))
         return Counts(
             lines=self._number("FROM lines"),
-            done=self._number("FROM results"),
-            failed=self._number("FROM results WHERE NOT is_good"),
+            done=self._number(_DONE),
+            failed=self._number(f"{_DONE} AND NOT is_good"),
         )
 
     def faults(self) -> Iterator[list[tuple[str, bytes]]]:
@@ -135,9 +145,15 @@ class Plan:
     def take_in(self, journal: Journal) -> None:
         """What has a result in the journal by now is done."""
         self._base.execute("BEGIN")
-        rows = ((r.id, start, size, r.custom_id, r.is_good) for start, size, r in journal.results())
+        rows = (
+            (r.id, start, size, r.custom_id, r.is_good and not (self._is_table and r.is_cut))
+            for start, size, r in journal.results()
+        )
         self._base.executemany("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?)", rows)
         self._base.execute("COMMIT")
+
+    def _read(self, raw: bytes, number: int) -> Record | Fault:
+        return read_line(raw, number, by_name=self._is_table)
 
     def _number(self, what: str) -> int:
         value: int = self._base.execute(f"SELECT count(*) {what}").fetchone()[0]
@@ -168,7 +184,7 @@ class Plan:
         return fault(raw, line.number, error, line.custom_id)
 
     def _record(self, number: int, start: int, size: int, name: str) -> Record:
-        line = read_line(os.pread(self._file.fileno(), size, start), number)
+        line = self._read(os.pread(self._file.fileno(), size, start), number)
         if isinstance(line, Fault) or line.id != name:
             raise ConfigError(f"{printable(self._path)}: line {number} is no longer what it was: leave the file alone")
         return line

@@ -30,6 +30,11 @@ class Outcome:
         return self.status == 200
 
     @property
+    def is_cut(self) -> bool:
+        """An answer that ran into its `max_tokens`."""
+        return _is_cut(self.body)
+
+    @property
     def code(self) -> str | None:
         """That of its error, or the error's type where it has none."""
         named = self.error.get("code") or self.error.get("type")
@@ -81,6 +86,12 @@ class Result:
     response: Mapping[str, Any]
     error: Mapping[str, Any] | None
 
+    @property
+    def is_cut(self) -> bool:
+        """As of an `Outcome`."""
+        body = self.response.get("body")
+        return isinstance(body, dict) and _is_cut(body)
+
 
 def read_result(raw: bytes) -> Result | None:
     """None for what is no whole line of ours."""
@@ -93,3 +104,10 @@ def read_result(raw: bytes) -> Result | None:
     if not isinstance(name, str) or not name.startswith("batch_req_"):
         return None
     return Result(id=name, custom_id=value["custom_id"], is_good=status == 200, response=response, error=error)
+
+
+def _is_cut(body: Mapping[str, Any]) -> bool:
+    choices = body.get("choices")
+    return isinstance(choices, list) and any(
+        isinstance(choice, dict) and choice.get("finish_reason") == "length" for choice in choices
+    )

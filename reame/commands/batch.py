@@ -20,6 +20,7 @@ async def batch(
     retry: Switch = False,
     price: Annotated[float | None, Hidden] = None,
     csv: Annotated[Path | None, Hidden] = None,
+    delimiter: Annotated[str, Hidden] = "",
     prompt_file: Annotated[Path | None, Hidden] = None,
     column: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     schema: Annotated[Path | None, Hidden] = None,
@@ -54,6 +55,8 @@ async def batch(
         Say what this would have cost at this price for a million tokens.
     csv
         A table with a header line; each row becomes a request, each property of the schema a new column.
+    delimiter
+        What stands between the table's fields: a comma, a semicolon, a bar or \\t. Without it, what fits the rows.
     prompt_file
         What to ask about a row: an instruction that the columns follow, or a text with {column} where they belong.
     column
@@ -77,8 +80,9 @@ async def batch(
     from reame.commands.batch_work import Wanted, run_batch
 
     question: Question | None = read_question(
-        input, csv=csv, prompt_file=prompt_file, columns=column, schema=schema, max_tokens=max_tokens
-    )
+        input, csv=csv, delimiter=delimiter, prompt_file=prompt_file, columns=column, schema=schema,
+        max_tokens=max_tokens,
+    )  # fmt: skip
     wanted = Wanted(
         input=input,
         question=question,

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 FIND_S = 2.0
 """Seconds in which a daemon on this machine says that it is there."""
 PATIENCE_S = 120.0
-"""Seconds without an answer to anything, after which a daemon that restarts counts as gone."""
+"""Seconds in which it cannot be reached, after which a daemon that restarts counts as gone."""
+WAITED_FOR = frozenset({408, 429, 500, 502, 503, 504})
+"""Statuses that pass: of the daemon, and of a proxy in front of it."""
 LOOK_S = 5.0
 """Between two looks at how many requests at once are fastest."""
 TRIES = 3
@@ -44,7 +46,9 @@ class RemoteSolver:
         self._daemon = daemon
         self._session = session
         self._width, self._most = _width(slots), int(slots.get("total") or 1)
-        self._heard = self._looked = trio.current_time()
+        self._looked = trio.current_time()
+        self._missed: float | None = None
+        """When it could first not be reached; None since it answered."""
 
     def width(self) -> int:
         return self._width
@@ -61,7 +65,7 @@ class RemoteSolver:
         await self._look()
         while True:
             response = await self._post(record.url, body)
-            if response is not None and response.status_code not in (408, 429, 500, 503):
+            if response is not None and response.status_code not in WAITED_FOR:
                 return self._outcome(response)
             if response is not None and response.status_code == 500:
                 num_left -= 1
@@ -76,13 +80,19 @@ class RemoteSolver:
         except httpx2.ReadTimeout:
             return None  # it computes for others
         except httpx2.TransportError:
-            if trio.current_time() - self._heard > PATIENCE_S:
-                raise ConfigError(
-                    f"{self._daemon.url} does not answer any more: when it is back, the same command goes on"
-                ) from None
+            self._miss()
             return None
-        self._heard = trio.current_time()
+        if response.status_code == 502:
+            self._miss()
+        else:
+            self._missed = None
         return response
+
+    def _miss(self) -> None:
+        now = trio.current_time()
+        self._missed = now if self._missed is None else self._missed
+        if now - self._missed > PATIENCE_S:
+            raise ConfigError(f"{self._daemon.url} does not answer any more: when it is back, the same command goes on")
 
     def _outcome(self, response: httpx2.Response) -> Outcome:
         try:

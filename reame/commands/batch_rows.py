@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import csv
 from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING
+
+from attrs import field, frozen
 
 from reame.batch.line import MAX_LINE
 from reame.config_rules import printable
@@ -12,41 +17,74 @@ from reame.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-DELIMITERS = ",;\t|"
+DELIMITERS = "\t;|,"
+"""The rarest in a text first."""
+_SAMPLE = 64
+"""Rows by which the delimiter is guessed."""
 
 
-@contextmanager
-def rows(path: Path) -> Iterator[Iterator[list[str]]]:
-    """The header, then the rows; blank lines are none. Raises ConfigError for what is no table."""
-    csv.field_size_limit(MAX_LINE)
+@frozen(kw_only=True)
+class Table:
+    """A file with a header and rows. `name`: what to call it, where `path` is a copy of it."""
+
+    path: Path
+    delimiter: str
+    name: Path = field()
+
+    @name.default
+    def _own_name(self) -> Path:
+        return self.path
+
+    @contextmanager
+    def rows(self) -> Iterator[Iterator[list[str]]]:
+        """The header, then the rows; blank lines are none. Raises ConfigError for what is no table."""
+        try:
+            file = self.path.open(encoding="utf-8-sig", newline="")
+        except OSError as error:
+            raise unreadable(self.name, error) from None
+        with file:
+            yield self._told(file)
+
+    def _told(self, lines: Iterator[str]) -> Iterator[list[str]]:
+        csv.field_size_limit(MAX_LINE)
+        reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
+        found = (row for row in reader if row)
+        try:
+            header = next(found, [])
+            if not header or len(set(header)) != len(header) or not all(header):
+                raise ConfigError(f"{printable(self.name)}: the first line must name each column, all names different")
+            yield header
+            yield from found
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{printable(self.name)}: not UTF-8 text ({error.reason}): convert it first") from None
+        except csv.Error as error:
+            where = f"{printable(self.name)}: line {reader.line_num}"
+            raise ConfigError(f"{where} is not of a table of separated values: {error}") from None
+        except OSError as error:
+            raise unreadable(self.name, error) from None
+
+
+def table_of(path: Path, delimiter: str) -> Table:
+    """`delimiter` empty: the one with which most rows have as many fields as the header, and then most fields."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            found = (row for row in csv.reader(file, delimiter=delimiter(path), strict=True) if row)
-            yield _told(path, found)
+        if not S_ISREG(path.stat().st_mode):
+            raise ConfigError(f"{printable(path)}: not a file: a table is read twice, write it into one")
     except OSError as error:
         raise unreadable(path, error) from None
+    return Table(path=path, delimiter=delimiter or max(DELIMITERS, key=lambda one: _fit(path, one)))
 
 
-def _told(path: Path, found: Iterator[list[str]]) -> Iterator[list[str]]:
+def _fit(path: Path, delimiter: str) -> tuple[float, int]:
+    """Share of the first rows that have the header's number of fields, when there is more than one; and that number."""
     try:
-        header = next(found, [])
-        if not header or len(set(header)) != len(header) or not all(header):
-            raise ConfigError(f"{printable(path)}: the first line must name each column, all names different")
-        yield header
-        yield from found
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{printable(path)}: not UTF-8 text ({error.reason}): convert it first") from None
-    except csv.Error as error:
-        raise ConfigError(f"{printable(path)}: not a table of comma-separated values: {error}") from None
-
-
-def delimiter(path: Path) -> str:
-    """The one that the header has most of."""
-    with path.open("rb") as file:
-        header = file.readline(MAX_LINE).decode("utf-8-sig", "replace")
-    return max(DELIMITERS, key=header.count)
+        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            found = [row for row in islice(csv.reader(file, delimiter=delimiter), _SAMPLE) if row]
+    except (csv.Error, OSError):
+        return 0.0, 0
+    if not found or len(found[0]) < 2:
+        return 0.0, 0
+    return sum(len(row) == len(found[0]) for row in found) / len(found), len(found[0])
 
 
 def text_of(path: Path) -> str:

@@ -77,8 +77,10 @@ async def run_batch(wanted: Wanted) -> int:
 
 @define
 class Job:
-    """Input and output of a batch, open. `journal_path` is that of the lines, also when a table is made of them."""
+    """Input and output of a batch, open. `journal_path` is that of the lines, also when a table is made of them: then
+    `question` has the table as it was read."""
 
+    question: Question | None
     plan: Plan
     journal: Journal
     journal_path: Path
@@ -115,16 +117,16 @@ def unwritable(path: Path, error: BaseException, state: str = "") -> ConfigError
 
 def _prepare(wanted: Wanted, stack: ExitStack) -> Job:
     """Input and output, opened and compared, to be closed by the `stack`."""
-    path, output = wanted.input, wanted.output
+    path, output, question = wanted.input, wanted.output, wanted.question
     known: Mapping[int, str] = {}
-    if wanted.question is not None:
-        lines = stack.enter_context(as_lines(wanted.question))
-        path, known = lines.path, lines.faults
+    if question is not None:
+        lines = stack.enter_context(as_lines(question))
+        path, known, question = lines.path, lines.faults, lines.question
         output = output.with_name(f"{output.name}.jsonl")
         if wanted.output.exists() and not output.exists():
             raise ConfigError(f"{printable(wanted.output)} is there already, and not from here: name another output")
     assert path is not None
-    plan = Plan(path)
+    plan = Plan(path, is_table=question is not None)
     stack.callback(plan.close)
     if output.exists() and output.samefile(path):
         raise ConfigError("the output is the input: name another file with -o")
@@ -135,7 +137,8 @@ def _prepare(wanted: Wanted, stack: ExitStack) -> Job:
         counts = plan.resume(journal, retry=wanted.retry)
     except OSError as error:
         raise unwritable(output, error) from None
-    return Job(plan, journal, output, Account(counts.lines, counts.done, 0.0), counts.failed)
+    account = Account(counts.lines, counts.done, 0.0, cut_fails=question is not None)
+    return Job(question, plan, journal, output, account, counts.failed)
 
 
 async def _do(job: Job, wanted: Wanted, loaded: Loaded) -> int:
@@ -149,10 +152,10 @@ async def _do(job: Job, wanted: Wanted, loaded: Loaded) -> int:
 def _finish(wanted: Wanted, job: Job) -> None:
     """Everything has a result: put them into order, or into a table."""
     try:
-        if wanted.question is not None:
+        if job.question is not None:
             places = job.plan.in_order(job.journal)
             rows = ((number, job.journal.read(start, size)) for number, start, size in places)
-            write_table(wanted.question, wanted.output, rows)
+            write_table(job.question, wanted.output, rows)
         elif wanted.ordered:
             job.plan.sort(job.journal)
     except OSError as error:

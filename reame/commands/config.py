@@ -65,12 +65,14 @@ def check(config: Path | None = None, *, set_: Sets = None) -> int:
     """
     try:
         loaded = load_config(config, sets=set_ or ())
-        if loaded.config.server.api_keys_file:
-            load_api_keys(loaded.config.server.api_keys_file)
+        keys = loaded.config.server.api_keys_file
+        comes_later = Path(keys).is_relative_to("/run") and not Path(keys).exists()
+        if keys and not comes_later:
+            load_api_keys(keys)
     except ConfigError as error:
         print(f"reame: {error}", file=sys.stderr)
         return 1
-    print(f"ok: {loaded.source}")
+    print(f"ok: {loaded.source}" + (f"; {keys} is made when the service starts" if comes_later else ""))
     return 0
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +16,12 @@ from attrs import evolve, frozen
 from rich.console import Console
 
 from reame.catalog import CATALOG, resolve
+from reame.commands.batch_remote import health
 from reame.commands.doctor_progress import shown_on
 from reame.commands.doctor_write import change_of, keep_profile, target_file, write_settings
+from reame.commands.warm_work import Daemon, url_of
 from reame.config_load import load_config
-from reame.doctor.advice import Finding, Level
+from reame.doctor.advice import Finding, Level, Own
 from reame.doctor.advise import advise
 from reame.doctor.bench import NUM_CELLS
 from reame.doctor.measure import Plan, measure
@@ -81,10 +85,12 @@ async def examine(wanted: Wanted) -> int:
     if wanted.model:
         resolve(wanted.model)  # a name that means nothing is said at once
     machine = probe(cache=memory_dir(config), library=llama_library())
+    own = await _own(config)
     found = await _examine(wanted, config, spec, machine)
     report = advise(
-        machine, found.measured, config, found.options, catalogue=CATALOG, memory=found.memory, more=found.findings
-    )
+        machine, found.measured, config, found.options, catalogue=CATALOG, memory=found.memory, more=found.findings,
+        own=own,
+    )  # fmt: skip
     if wanted.as_json:
         print(json.dumps(as_json(report), indent=2))
     else:
@@ -94,6 +100,21 @@ async def examine(wanted: Wanted) -> int:
         await write_settings(change_of(target, report, model=wanted.model), ask=not wanted.yes)
         await keep_profile(found, config, cache_dir())
     return int(report.has_fault)
+
+
+async def _own(config: Config) -> Own:
+    """What this config's daemon has of the machine already, whether it runs or not."""
+    serves = await health(Daemon.at(url_of(config.server), None)) is not None
+    return Own(serves=serves, disk_bytes=await trio.to_thread.run_sync(_bytes_below, memory_dir(config)))
+
+
+def _bytes_below(directory: Path) -> int:
+    size = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            with suppress(OSError):
+                size += (Path(folder) / name).lstat().st_blocks * 512
+    return size
 
 
 async def _examine(wanted: Wanted, config: Config, spec: str, machine: Machine) -> Examined:

@@ -51,7 +51,7 @@ async def pull(name: Wanted, /) -> int:
     Face; HF_TOKEN is needed for models whose licence must be accepted there.
     """
     named = identify(name, models_dir())
-    here = named.path.exists()
+    here = all(part.exists() for part in split_parts(named.path))
     if not here:
         with shown_on(sys.stderr) as progress:
             await pull_model(named, progress=progress)

@@ -48,6 +48,8 @@ class TrialChild:
 
     def _ask(self, line: bytes) -> dict[str, Any] | None:
         """None when the child ended over it."""
+        if self._process is not None and self._process.poll() is not None:
+            self._end()  # killed while it was idle: not over this
         process = self._process = self._process or _start()
         assert process.stdin is not None
         assert process.stdout is not None

@@ -13,7 +13,8 @@ from llguidance.gbnf_to_lark import gbnf_to_lark
 from reame.constraint.closed import closed
 from reame.constraint.fault import ConstraintFault
 from reame.constraint.locate import locate
-from reame.constraint.schema_check import check_schema
+from reame.constraint.schema_check import check_schema, without_unsupported
+from reame.constraint.schema_tree import at, with_at
 from reame.constraint.tool_grammar import of_object, tool_grammar
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ TRIAL_STEPS = 64
 """Bytes of an answer that are tried out."""
 LOCATING_S = 0.4
 """Seconds of processor time to find the keyword at fault."""
+MOST_LEFT_OUT = 32
+"""Of the schema of a tool that is not strict."""
+_LEFT_OUT = frozenset(
+    {"pattern", "minProperties", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
+)
 
 _NUM_BYTES = 256
 _ALLOWED = b"\xc8"  # llguidance's mark
@@ -87,12 +93,40 @@ def _checked(schema: Any, tokenizer: LLTokenizer) -> Any:
     raise ConstraintFault(_meaning(fault), path, keyword)
 
 
+def _loosened(schema: Any, tokenizer: LLTokenizer) -> Any:
+    """The same of a schema that need not be held to in all: what is not supported is left out, one thing after the
+    other. People's tools are full of it, and it is seldom what matters."""
+    schema = without_unsupported(schema)
+    for _ in range(MOST_LEFT_OUT):
+        try:
+            return _checked(schema, tokenizer)
+        except ConstraintFault as fault:
+            schema = _without(schema, fault)
+    return _checked(schema, tokenizer)
+
+
+def _without(schema: Any, fault: ConstraintFault) -> Any:
+    """Raises the fault when it is of another kind."""
+    try:
+        holder = at(schema, fault.path)
+        value = holder[fault.keyword]
+    except (LookupError, TypeError):
+        raise fault from None
+    rest = {keyword: own for keyword, own in holder.items() if keyword != fault.keyword}
+    if fault.keyword == "oneOf" and "anyOf" not in holder:
+        rest["anyOf"] = value
+    elif fault.keyword not in _LEFT_OUT:
+        raise fault
+    return with_at(schema, fault.path, rest)
+
+
 def _tools(asked: dict[str, Any], tokenizer: LLTokenizer) -> str:
     """Paths of faults begin with the number of the tool in the request."""
     schemas = []
     for tool in asked["tools"]:
         try:
-            schemas.append(_checked(of_object(tool["parameters"]), tokenizer))
+            hold = _checked if tool["strict"] else _loosened
+            schemas.append(hold(of_object(tool["parameters"]), tokenizer))
         except ConstraintFault as fault:
             place = (tool["number"], "function", "parameters")
             raise ConstraintFault(fault.message, (*place, *fault.path), fault.keyword) from fault

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from reame.constraint.fault import ConstraintFault
-from reame.constraint.schema_tree import pointed, walk
+from reame.constraint.schema_tree import mapped, pointed, walk
 
 MAX_SCHEMAS = 20_000
 """Schemas in a schema."""
@@ -59,6 +59,24 @@ def check_schema(root: Any) -> None:
         for keyword, value in schema.items():
             if fault := _fault(root, schema, keyword, value):
                 raise ConstraintFault(fault, path, keyword)
+
+
+def without_unsupported(root: Any) -> Any:
+    """A schema that lets through all that this one does, without keywords that are not known or not supported."""
+
+    def change(schema: Any) -> Any:
+        if not isinstance(schema, dict):
+            return schema
+        kept = {keyword: value for keyword, value in schema.items() if _is_supported(keyword, value)}
+        return {keyword: mapped(keyword, value, change) for keyword, value in kept.items()}
+
+    return change(root)
+
+
+def _is_supported(keyword: str, value: Any) -> bool:
+    if keyword == "format":
+        return not isinstance(value, str) or value in FORMATS
+    return keyword in SUPPORTED or keyword in ANNOTATIONS
 
 
 def _fault(root: Any, schema: dict[str, Any], keyword: str, value: Any) -> str | None:

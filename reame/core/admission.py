@@ -60,6 +60,8 @@ class Admission:
         """Let the waiting in, in turn, while there is a slot and room. One that does not fit holds up those behind it:
         nobody starves. One that waits for a prefix (single flight) holds up nobody. Background work comes last and
         gives way to any other: while people are there, as much of it has a slot as finds rows beside theirs."""
+        if not self.queue and not self.preemption.behind():
+            return
         waiting = sorted(self.queue, key=lambda sequence: sequence.request.background)
         room = self.preemption.room_behind(waiting)
         for sequence in waiting:

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
     from reame.core.request import Request
 
-NOT_ASKED = frozenset({"id", "key", "deadline"})
-"""Fields of a request that say who asks and how long they wait, not what. Any other field is part of the name."""
+NOT_ASKED = frozenset({"id", "key", "deadline", "background", "passing"})
+"""Fields of a request that say who asks, how long they wait and who goes first, not what. Any other field is part of
+the name."""
 
 
 def is_fixed(request: Request, *, seed_given: bool) -> bool:

@@ -40,6 +40,8 @@ class Capture:
         self._credit = 0.0
         self._seconds_per_block = FIRST_GUESS
         self._state_bytes = 0
+        self._nothing_at = -1
+        """`num_retired` of the slots when there was nothing left to be saved."""
 
     def earn(self, seconds: float) -> None:
         """A step took this long."""
@@ -54,20 +56,28 @@ class Capture:
 
     def take(self, running: Iterable[Sequence]) -> list[Save]:
         """What to read in the step that is planned, the resident that would be evicted first first."""
+        if not self.block_tokens or self._nothing_at == self._slots.num_retired:
+            return []
         running = list(running)
         if any(not sequence.first_token for sequence in running):
             return []
         seconds = self._credit if running else IDLE_SECONDS
         room = int(seconds / self._seconds_per_block) if running else max(1, int(seconds / self._seconds_per_block))
         saves = []
-        for slot in self._slots.residents() if room > 0 and self.block_tokens else ():
+        if room <= 0:
+            return []
+        waits = False
+        for slot in self._slots.residents():
             if self._slots.whole_state and any(is_trail(slot, sequence) for sequence in running):
+                waits = True
                 continue
             if save := self.of(slot, room):
                 saves.append(save)
                 room -= (len(save.tokens) - save.start) // save.block_tokens
                 if room <= 0:
                     break
+        if not saves and not waits:
+            self._nothing_at = self._slots.num_retired
         return saves
 
     def is_saved(self, slot: Slot) -> bool:

@@ -65,7 +65,7 @@ class ChatTemplate:
         Raises RequestError (400) when the template refuses or fails.
         """
         messages = [_plain(message) for message in chat.messages]
-        variables: dict[str, Any] = {"tools": list(chat.tools) or None, "documents": None}
+        variables: dict[str, Any] = {"documents": None, **chat.variables, "tools": list(chat.tools) or None}
         if not (self._knows_tools if chat.tools else self._knows_calls):
             messages, variables["tools"] = in_general_words(messages, chat.tools), None
         if now is not None:

@@ -19,6 +19,9 @@ WEIGHT = 0.25
 LOAD_SECONDS = 0.002
 """For finding blocks on the disk and handing them from thread to thread, however few they are."""
 
+MOST_SLOWER, FORGIVING = 8.0, 0.98
+"""Times the usual that one load may count; and what is left of the price after each time that it was too dear."""
+
 DEFAULT_SECONDS_PER_ROW = 0.005
 """Assumed before anything was measured: careful on a small box, corrected by the first step."""
 
@@ -63,9 +66,11 @@ class StepCost:
         return self._curve[rows] if rows < _DENSE else self._between(rows)
 
     def observe_load(self, tokens: int, seconds: float) -> None:
-        """Reading and unpacking the blocks of that many tokens took this long."""
+        """Reading and unpacking the blocks of that many tokens took this long. One that took very long says more about
+        its moment than about the disk."""
         if tokens:
-            self._load += WEIGHT * (seconds / tokens - self._load)
+            each = max(0.0, seconds - LOAD_SECONDS) / tokens
+            self._load += WEIGHT * (min(each, MOST_SLOWER * self._load) - self._load)
 
     def observe_restore(self, tokens: int, seconds: float) -> None:
         """Putting the blocks of that many tokens into the cells took this long."""
@@ -73,8 +78,13 @@ class StepCost:
             self._restore += WEIGHT * (seconds / tokens - self._restore)
 
     def pays_to_load(self, tokens: int) -> bool:
-        """Whether that many tokens come sooner from the disk than by computing them."""
-        return LOAD_SECONDS + tokens * (self._load + self._restore) < self.seconds(tokens)
+        """Whether that many tokens come sooner from the disk than by computing them. What is not loaded is not measured
+        again, so each no makes a yes a little more likely."""
+        if LOAD_SECONDS + tokens * (self._load + self._restore) < self.seconds(tokens):
+            return True
+        self._load *= FORGIVING
+        self._restore *= FORGIVING
+        return False
 
     def rows_within(self, seconds: float, limit: int) -> int:
         """The most rows, at most `limit`, of a step that stays within `seconds` (or a billionth more, as sums round);

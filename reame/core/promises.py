@@ -55,7 +55,7 @@ class Promises:
         assert sequence.slot is not None
         self.running.remove(sequence)
         request = sequence.request
-        self._slots.retire(sequence.slot, yields=request.background and request.max_tokens > 0)
+        self._slots.retire(sequence.slot, yields=request.passing or (request.background and request.max_tokens > 0))
         sequence.slot, sequence.draft, sequence.loading, sequence.restoring = None, None, False, ()
         sequence.halt = None
 

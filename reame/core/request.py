@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import Factory, frozen
 
 from reame.core.constraint import OF_JSON
 from reame.core.fim import Infill
@@ -52,6 +52,8 @@ class Chat:
     continue_last: bool = False
     tools: tuple[Mapping[str, Any], ...] = ()
     """That the model is told of, as OpenAI has them."""
+    variables: Mapping[str, Any] = Factory(dict)
+    """More of what the template may ask for, such as `enable_thinking`."""
 
 
 Prompt = str | tuple[int, ...] | Chat | Infill
@@ -112,10 +114,11 @@ class Request:
 
     `key` is the API key's name (whose turn it is); `namespace` bounds what memory it may use and feed. `max_tokens` is
     the most it may generate, already clamped to the context; 0 only computes the prompt, but for its last token (that
-    is always computed anew, for its logits). `background`: only as far as nobody else feels it. `deadline` is on the
-    clock that `Scheduler.plan(now)` is given, in seconds. `forced` are the tokens that `constraint` lets every answer
-    begin with, fewer than `max_tokens`: they are generated without being drawn. With `prompt_logprobs` all of the
-    prompt is computed anew, for its logits, and `forced` is empty, as what is told of the prompt comes first.
+    is always computed anew, for its logits). `background`: only as far as nobody else feels it. `passing`: part of
+    another request's work, whose cells go before anybody else's, and which teaches the archive nothing. `deadline` is
+    on the clock that `Scheduler.plan(now)` is given, in seconds. `forced` are the tokens that `constraint` lets every
+    answer begin with, fewer than `max_tokens`: they are generated without being drawn. With `prompt_logprobs` all of
+    the prompt is computed anew, for its logits, and `forced` is empty, as what is told of the prompt comes first.
     `healed`: the answer's first tokens spell this, which was taken back from the prompt and is not told. Those that do
     nothing else do not count for `max_tokens`, as far as they are at most `most_again`, which fit the context too.
     `generation_s`: see `Call`. `conclave`: the election whose outcome is meant, where a request names an old answer;
@@ -132,6 +135,7 @@ class Request:
     namespace: str = ""
     deadline: float = float("inf")
     background: bool = False
+    passing: bool = False
     constraint: Constraint | None = None
     forced: tuple[int, ...] = ()
     prompt_logprobs: bool = False

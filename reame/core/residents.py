@@ -85,7 +85,7 @@ class Residents:
         slots = self.slots
         must = num_rows > slots.num_fresh
         overdue = self._overdue(num_coming) if num_rows else []
-        num_garbage = slots.num_garbage + sum(len(slot.tokens) for slot in overdue)
+        num_garbage = slots.num_garbage + (slots.num_only_of(overdue) if overdue else 0)
         num_kept = max(0, slots.num_written - num_garbage)
         worth_it = num_garbage >= max(self._limits.min_garbage, num_kept if num_rows else 0)
         if not num_garbage or not (must or worth_it):

@@ -148,7 +148,7 @@ class Scheduler:
         self.num_drawn += sum(len(output.tokens) for output in result.outputs)
         self._capture.earn(result.seconds)
         self._capture.spend(result.saved)
-        if not self._take_restored(batch, result):
+        if batch.restores and not self._take_restored(batch, result):
             return
         if result.error:
             slots.write(slots.num_fresh)  # how many cells it wrote is not known: none is fresh
@@ -185,7 +185,7 @@ class Scheduler:
         return result.num_restored == len(batch.restores)
 
     def _expire(self, now: float) -> None:
-        for sequence in self.sequences():
+        for sequence in self.sequences() if self.admission.queue else list(self.running):
             if now >= sequence.request.deadline:
                 error = RequestError(
                     "the request took longer than its timeout (scheduler.request_timeout_s)",

@@ -6,6 +6,8 @@ the scheduler puts into its batches; `tests/test_oracle.py` compares both after 
 
 from __future__ import annotations
 
+from collections import Counter
+
 from attrs import define, field
 
 from reame.core.compaction import Segment, moves, segments
@@ -76,6 +78,8 @@ class Slots:
         self.num_pinned = 0
         self.num_written = 0
         self.num_rows = 0
+        self.num_retired = 0
+        """How often a resident came, or had tokens put into it."""
         self._refs = [0] * num_cells
         self._pins = [0] * num_cells
         self._clock = 0
@@ -123,6 +127,7 @@ class Slots:
         """A running slot becomes a resident (or empty, when it holds nothing). One that `yields` is evicted before all
         that do not."""
         slot.running = False
+        self.num_retired += 1
         self._unpin(slot.cells)
         self.touch(slot)
         if yields:
@@ -191,6 +196,11 @@ class Slots:
     def num_unpinned(self, slot: Slot, length: int) -> int:
         """How many of the first `length` cells of `slot` no running sequence holds."""
         return sum(not self._pins[cell] for cell in slot.cells[:length])
+
+    def num_only_of(self, slots: list[Slot]) -> int:
+        """Cells that would be garbage if all of these slots were empty."""
+        held = Counter(cell for slot in slots for cell in slot.cells)
+        return sum(count == self._refs[cell] for cell, count in held.items())
 
     def _recount(self) -> None:
         """After the cells got other numbers."""

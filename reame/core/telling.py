@@ -42,8 +42,9 @@ class Telling:
             sequence.num_again += 0 < len(piece) <= sequence.text.num_untold
             text += sequence.text.push(piece)
             sequence.has_line = sequence.has_line or b"\n" in piece
-            sequence.untold_logprobs += output.logprobs[position : position + 1]
-            logprobs += sequence.take_logprobs()
+            if output.logprobs:
+                sequence.untold_logprobs += output.logprobs[position : position + 1]
+                logprobs += sequence.take_logprobs()
             is_over = output.is_over and position == len(output.tokens) - 1
             reason = "stop" if is_over else _reason_to_end(sequence, now)
             if reason:

@@ -30,6 +30,15 @@ class Finding:
     remedy: str = ""
 
 
+@frozen(kw_only=True)
+class Own:
+    """What Reame itself has of the machine. `serves`: a daemon runs, and holds its memory. `disk_bytes`: what is
+    remembered there."""
+
+    serves: bool = False
+    disk_bytes: int = 0
+
+
 @frozen
 class Setting:
     """A key of the configuration, the value that is right here, and why. `is_measured` False: worked out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reame.doctor.advice import Fact, Level, Report
+from reame.doctor.advice import Fact, Finding, Level, Own, Report
 from reame.doctor.machine_findings import machine_findings
 from reame.doctor.model_findings import model_facts, model_findings
 from reame.doctor.outlook import fits
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from reame.catalog import Entry
     from reame.config import Config
-    from reame.doctor.advice import Finding
     from reame.doctor.results import Measured
     from reame.engine.footprint import Footprint
     from reame.engine.llama import LlamaOptions
     from reame.host.probe import Machine
 
 _ORDER = list(Level)
+NOTHING = Own()
 
 
 def advise(
@@ -34,13 +34,18 @@ def advise(
     catalogue: Iterable[Entry],
     memory: Footprint | None = None,
     more: Iterable[Finding] = (),
+    own: Own = NOTHING,
 ) -> Report:
     """`measured` None: nothing ran. `options`: what the model was, or would be, loaded with. `memory`: what the daemon
-    takes then. `more`: findings of the caller's own, such as a model that is not there.
+    takes then. `more`: findings of the caller's own, such as a model that is not there. `own`: what Reame has of the
+    machine already.
 
     Where llama.cpp would crash there is nothing to set, and no model to propose.
     """
     found = [*more, *machine_findings(machine)]
+    if own.serves:
+        what = "a daemon of Reame runs here, and what it holds is not free: nothing is said about context and cells"
+        found.append(Finding(Level.NOTE, what, "stop it and run `reame doctor` again for that"))
     if measured is not None:
         found += model_findings(measured, machine, options, mlock=config.model.mlock)
     facts = [*_machine_facts(machine, measured), *(model_facts(measured) if measured else ())]
@@ -52,7 +57,7 @@ def advise(
         measured=measured,
         facts=tuple(facts),
         findings=tuple(sorted(found, key=lambda finding: _ORDER.index(finding.level))),
-        settings=() if crashes else tuple(settings(machine, measured, config, options, memory=memory)),
+        settings=() if crashes else tuple(settings(machine, measured, config, options, memory=memory, own=own)),
         fits=() if crashes else tuple(fits(catalogue, measured, machine.ram.most)),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reame.doctor.advice import Setting
+from reame.doctor.advice import Own, Setting
 from reame.doctor.results import Spin
 from reame.doctor.words import size
 from reame.engine.spin import SHORT
@@ -34,10 +34,16 @@ _PROMPT, _ANSWER = 4, 1
 
 
 def settings(
-    machine: Machine, measured: Measured | None, config: Config, options: LlamaOptions, *, memory: Footprint | None
+    machine: Machine,
+    measured: Measured | None,
+    config: Config,
+    options: LlamaOptions,
+    *,
+    memory: Footprint | None,
+    own: Own,
 ) -> Iterator[Setting]:
     """`options` are those of the measurement: the config's, with all that it leaves open decided. `memory`: what the
-    model takes with them.
+    model takes with them. `own`: what Reame has of the machine already.
     """
     if measured is None or measured.model is None or measured.contention.is_noise:
         yield from _no_more_threads_than_cpus(machine, config)
@@ -47,9 +53,10 @@ def settings(
         yield from _repacking(measured.model, config, options)
     if measured is not None and measured.model is not None:
         yield from _cells_kind(config)
+    if measured is not None and measured.model is not None and not own.serves:
         yield from _room(machine, measured.model, config, options, idle=memory.idle if memory else 0)
     if machine.disk is not None and not machine.disk.read_only:
-        yield from _disk(machine.disk.free, machine.disk.mount, config)
+        yield from _disk(machine.disk.free + own.disk_bytes, machine.disk.mount, config)
 
 
 def _no_more_threads_than_cpus(machine: Machine, config: Config) -> Iterator[Setting]:
@@ -149,7 +156,7 @@ def _room(
 
 
 def _disk(free: int, mount: str, config: Config) -> Iterator[Setting]:
-    """A fifth of what is free, in whole GiB where there are some."""
+    """A fifth of what is `free` or taken by us already, in whole GiB where there are some."""
     share = int(_DISK_SHARE * free) >> 20
     best = max(_LEAST_DISK_MB, min(_MOST_DISK_MB, share // 1024 * 1024 or share // 256 * 256))
     now = config.memory.disk_mb

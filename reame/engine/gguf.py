@@ -12,7 +12,7 @@ import struct
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from attrs import Factory, frozen
+from attrs import Factory, evolve, frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +41,8 @@ _LOOKED_UP = ("token_embd.weight", "per_layer_token_embd.weight", "position_embd
 class ModelShape:
     """`kv_values`: numbers that one token leaves in the KV cache, keys and values of all layers. `state_values`:
     numbers (f32) of the state that a sequence of a recurrent or hybrid model has. `matrices`: bytes of the weights that
-    rows are multiplied with, by kind; only kinds that llama.cpp may repack.
+    rows are multiplied with, by kind; only kinds that llama.cpp may repack. `long_rope`: the number of cells decides by
+    which factors positions are turned, and so what is in a cell.
     """
 
     architecture: str
@@ -52,6 +53,7 @@ class ModelShape:
     vocab_size: int
     state_values: int = 0
     matrices: Mapping[str, int] = Factory(dict)
+    long_rope: bool = False
 
 
 def read_shape(parts: Sequence[Path]) -> ModelShape | None:
@@ -59,7 +61,9 @@ def read_shape(parts: Sequence[Path]) -> ModelShape | None:
     try:
         weight_bytes = sum(part.stat().st_size for part in parts)
         heads, tensors = zip(*map(_read, parts), strict=True)
-        return _shape(heads[0], weight_bytes, _matrices([tensor for part in tensors for tensor in part]))
+        together = [tensor for part in tensors for tensor in part]
+        shape = _shape(heads[0], weight_bytes, _matrices(together))
+        return evolve(shape, long_rope=any("rope_factors_long" in name for name, _, _ in together))
     except (OSError, ValueError, struct.error, LookupError, TypeError, ArithmeticError):
         return None
 

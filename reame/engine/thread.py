@@ -23,6 +23,11 @@ T = TypeVar("T")
 class Caller(Protocol):
     """Runs functions one after the other on the decode thread."""
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a function waits for the one that runs."""
+        ...
+
     async def call(self, function: Callable[[], T]) -> T:
         """Run `function` there and return or raise what it does. Not cancellable: a step is never abandoned."""
         ...
@@ -34,6 +39,10 @@ class DecodeThread:
     def __init__(self) -> None:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._token = trio.lowlevel.current_trio_token()
+
+    @property
+    def is_wanted(self) -> bool:
+        return not self._jobs.empty()
 
     async def call(self, function: Callable[[], T]) -> T:
         task = trio.lowlevel.current_task()
@@ -70,6 +79,8 @@ async def decode_thread() -> AsyncIterator[DecodeThread]:
 class InlineThread:
     """Runs the function at once, in the calling task: for tests with `autojump_clock`, whose time a real thread would
     let run away."""
+
+    is_wanted = False
 
     async def call(self, function: Callable[[], T]) -> T:
         await trio.lowlevel.cancel_shielded_checkpoint()

@@ -31,6 +31,8 @@ class Answer:
     usage: Usage
     verdict: Verdict | None = None
     labels: tuple[LabelChance, ...] = ()
+    stop: str = ""
+    """The stop string that ended it, if one did."""
 
 
 def pack(key: bytes, answer: Answer) -> bytes:
@@ -41,6 +43,7 @@ def pack(key: bytes, answer: Answer) -> bytes:
         "usage": asdict(answer.usage),
         "verdict": asdict(answer.verdict) if answer.verdict else None,
         "labels": [[each.label, each.probability] for each in answer.labels],
+        "stop": answer.stop,
     }
     packed = zstandard.ZstdCompressor().compress(json.dumps(plain, separators=(",", ":")).encode("ascii"))
     return xxh3_128_digest(key + packed) + packed
@@ -61,6 +64,7 @@ def unpack(key: bytes, body: bytes) -> Answer:
             usage=Usage(**plain["usage"]),
             verdict=_verdict(plain.get("verdict")),
             labels=tuple(LabelChance(label, chance) for label, chance in plain.get("labels", ())),
+            stop=str(plain.get("stop", "")),
         )
     except (zstandard.ZstdError, ValueError, KeyError, TypeError) as error:
         raise Damaged(f"not an answer: {error}") from None

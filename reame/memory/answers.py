@@ -31,6 +31,8 @@ ROW_BYTES = 256
 """What a row costs beside its body: key, tag, numbers, and its entries in the indices."""
 KEPT = 0.9
 """Share of the budget that stays when it was passed."""
+PATIENCE_S = 0.25
+"""Longest wait for the database before its answer counts as not there."""
 FRESH_S = 60.0
 """A use is written down at most this often, so that a hit need not write."""
 T = TypeVar("T")
@@ -74,12 +76,16 @@ class AnswerStore:
         self._outage = Outage(f"old answers ({path})", clock)
 
     def get(self, key: bytes) -> Answer | None:
-        """The answer that was put under this key."""
-        with self._turn:
+        """The answer that was put under this key. While something long is done to the database there is none."""
+        if not self._turn.acquire(timeout=PATIENCE_S):
+            return None
+        try:
             answer = self._safely(lambda database: self._get(database, key))
             self._counts.hits += answer is not None
             self._counts.misses += answer is None
             return answer
+        finally:
+            self._turn.release()
 
     def put(self, key: bytes, answer: Answer, *, namespace: str) -> bool:
         """Whether the database has it now. False, and counted as dropped: no room, or the disk takes nothing."""

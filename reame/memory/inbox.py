@@ -55,15 +55,29 @@ class Inbox:
         list(_running(parent))
         made = parent / f".{secrets.token_hex(8)}"
         made.mkdir(mode=0o700)
-        self._lock = os.open(made / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        os.write(self._lock, str(os.getpid()).encode())
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self.folder = made.rename(parent / made.name[1:])
+        lock = -1
+        try:
+            lock = os.open(made / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            os.write(lock, str(os.getpid()).encode())
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.folder = made.rename(parent / made.name[1:])
+        except OSError:
+            if lock >= 0:
+                os.close(lock)
+            shutil.rmtree(made, ignore_errors=True)
+            raise
+        self._lock = lock
 
     @property
     def is_gone(self) -> bool:
-        """Somebody has emptied the directory: no order can come."""
-        return not (self.folder / LOCK).exists()
+        """Somebody has emptied the directory: no order can come. A disk that fails is no such thing."""
+        try:
+            os.stat(self.folder / LOCK)
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:
+            return False
+        return False
 
     def reopen(self) -> None:
         """Make it anew, where it is gone. OSError."""

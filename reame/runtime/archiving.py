@@ -43,7 +43,7 @@ def open_archive(config: Config, vocabulary: Vocabulary, vocab_size: int) -> Arc
 
 def archived_part(sequence: Sequence) -> list[int]:
     """What is kept of a sequence that is over; nothing when it generated too little to learn from."""
-    if sequence.num_generated < SHORTEST:
+    if sequence.num_generated < SHORTEST or sequence.request.passing:
         return []
     return sequence.tokens[max(0, len(sequence.request.prompt) - LEAD) :]
 

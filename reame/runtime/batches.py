@@ -42,6 +42,7 @@ T = TypeVar("T")
 CLEAN_S = 3600.0
 """Between two looks for what has been kept long enough, and for what nobody works on any more."""
 STOPPABLE = ("validating", "in_progress")
+NO_ROOM, DISK_ERROR = "no_room", "disk_error"
 log = logging.getLogger(__name__)
 
 
@@ -58,6 +59,8 @@ class Running:
     account: Account | None = None
     failed_before: int = 0
     end: str = "completed"
+    fault: RequestError | None = None
+    """Why it cannot go on, although what was done is handed out."""
 
     def now_told(self) -> Told:
         if self.account is None:
@@ -102,7 +105,7 @@ class Batches:
         except OSError as error:
             log.error("the disk of the batches failed: %s", error)
             message = "the server cannot read or write its disk: free some of it, or see its log"
-            raise RequestError(message, status=500, code="disk_error") from None
+            raise RequestError(message, status=500, code=DISK_ERROR) from None
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -176,12 +179,13 @@ class Batches:
             log.info("batch %s: another daemon works on it", name)
             del self._running[name]
             return
-        except ReameError as error:
+        except (ReameError, OSError, sqlite3.Error) as error:
             code = error.code if isinstance(error, RequestError) and error.code else "batch_failed"
+            if not isinstance(error, ReameError) or code == DISK_ERROR:
+                log.error("batch %s waits until the disk works again, with what is done: %s", name, error)
+                del self._running[name]
+                return
             running.told = order.failed(running.told, code, str(error), time.time())
-        except (OSError, sqlite3.Error) as error:
-            log.error("batch %s: its results cannot be written: %s", name, error)
-            running.told = order.failed(running.told, "disk_error", "the server cannot write its disk", time.time())
         except Exception:
             log.exception("batch %s failed", name)
             running.told = order.failed(running.told, "internal_error", "the server failed; see its log", time.time())
@@ -235,7 +239,9 @@ class Batches:
                 await run.run()
             except* (ReameError, OSError, sqlite3.Error) as errors:
                 fault = _first(errors)
-        if fault is not None:
+        if isinstance(fault, RequestError) and fault.code == NO_ROOM:
+            running.end, running.fault = "failed", fault
+        elif fault is not None:
             raise fault
         if running.scope.cancelled_caught and running.end == "completed":
             running.end = "expired"
@@ -245,7 +251,7 @@ class Batches:
             raise RequestError(
                 f"the results take more than the {self.shelf.room >> 20} MiB that a key may have (batch.room_mb): make "
                 "smaller batches",
-                code="no_room",
+                code=NO_ROOM,
             )
 
     async def _hand_out(self, key: str, running: Running, plan: Plan, journal: Journal) -> None:
@@ -259,8 +265,10 @@ class Batches:
         if running.end == "expired":
             await self.on_disk(expire, plan, journal)
         made = await self.on_disk(hand_out, self.shelf, key, running.told, plan, journal)
-        running.told = order.moved(running.told, running.end, time.time(), **made)
-
+        if running.fault:
+            running.told = order.failed(running.told | made, NO_ROOM, running.fault.message, time.time())
+        else:
+            running.told = order.moved(running.told, running.end, time.time(), **made)
 
 
 def _first(errors: BaseExceptionGroup) -> BaseException:

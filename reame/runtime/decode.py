@@ -47,6 +47,10 @@ class Loaded:
     seconds: float
 
 
+LOOK_S = 0.05
+"""Between two looks at who came or left while nothing but the disk is waited for."""
+
+
 class DecodeLoop:
     """`run` ends when the job channel is closed and all work is done."""
 
@@ -167,7 +171,12 @@ class DecodeLoop:
 
     def _is_wanted(self) -> bool:
         """From the decode thread: reads of single values."""
-        return self._is_nudged or self._stop_error is not None or self._jobs.statistics().current_buffer_used > 0
+        return (
+            self._is_nudged
+            or self._stop_error is not None
+            or self._thread.is_wanted
+            or self._jobs.statistics().current_buffer_used > 0
+        )
 
     async def _read(self, load: Load) -> None:
         started = trio.current_time()
@@ -180,10 +189,11 @@ class DecodeLoop:
 
     async def _take_in(self) -> bool:
         """Add the jobs and blocks that came. Waits when there is nothing to do: for blocks, if some are being read
-        (that is short), else for a job. False: there never will be any more."""
+        (`LOOK_S` at a time), else for a job. False: there never will be any more."""
         await trio.lowlevel.checkpoint_if_cancelled()  # with work at hand nothing below waits
         if self._at_rest and self._num_loading:
-            self._take_loaded(await self._loaded.receive())
+            with trio.move_on_after(LOOK_S):  # a slow disk holds up nobody who does not need it
+                self._take_loaded(await self._loaded.receive())
         with suppress(trio.WouldBlock):
             while True:
                 self._take_loaded(self._loaded.receive_nowait())

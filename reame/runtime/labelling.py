@@ -140,6 +140,7 @@ class Labelling:
             logprobs=len(asking.tree.ways(place)) + len(ends),
             forced=fork.path,
             prompt_logprobs=False,
+            passing=True,
         )
 
     def _take(self, index: int, event: Event) -> None:

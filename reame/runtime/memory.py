@@ -60,7 +60,8 @@ class Memory:
         self._fingerprint = fingerprint
         self.salt = salt
         self._element_bytes = element_bytes
-        self._io = trio.CapacityLimiter(2)
+        self._io, self._writing = trio.CapacityLimiter(2), trio.CapacityLimiter(1)
+        """Threads that look something up, which somebody waits for; and the flusher's."""
         self._pins = Pins()
         self._backlog = Backlog()
         self.is_busy: Callable[[], bool] = lambda: False
@@ -217,7 +218,8 @@ class Memory:
         self._pins.add(pin)
         if self._store is not None:
             keys = self._keys(pin.tokens, pin.namespace)
-            await self._try(partial(self._store.touch, keys, namespace=pin.namespace, until=pin.until), None)
+            touch = partial(self._store.touch, keys, namespace=pin.namespace, until=pin.until)
+            await self._try(touch, None, limiter=self._writing)
 
     def stats(self) -> tuple[BlockStats | None, AnswerStats | None]:
         """Opens one small file and reads one row; None for what is not kept."""
@@ -230,15 +232,15 @@ class Memory:
         """The flusher: writes behind until `close`, then what is left."""
         await self.prepare_archive("")
         if self._store is not None:
-            await self._try(self._store.prune, None)
+            await self._try(self._store.prune, None, limiter=self._writing)
         while (task := await self._backlog.next()) is not None:
-            cost_s = await self._try(partial(_cost_s, task.job), 0.0)
+            cost_s = await self._try(partial(_cost_s, task.job), 0.0, limiter=self._writing)
             self._backlog.done(task)
             await self._backlog.rest(cost_s, self.is_busy)
         if self._answers is not None:
             self._answers.close()
         if self.archive is not None:
-            await self._try(self.archive.close, None)
+            await self._try(self.archive.close, None, limiter=self._writing)
 
     def close(self) -> None:
         """Nothing more will be kept: `run` ends when all is written."""
@@ -262,10 +264,12 @@ class Memory:
     def _root(self, namespace: str) -> bytes:
         return root_key(self._fingerprint, namespace, self.salt)
 
-    async def _try(self, function: Callable[[], T], otherwise: T) -> T:
+    async def _try(
+        self, function: Callable[[], T], otherwise: T, *, limiter: trio.CapacityLimiter | None = None
+    ) -> T:
         """Run it in an I/O thread. The store does not raise for a bad disk; whatever else happens is a miss too."""
         try:
-            return await trio.to_thread.run_sync(function, limiter=self._io)
+            return await trio.to_thread.run_sync(function, limiter=limiter or self._io)
         except Exception:
             log.exception("the memory on disk failed")
             return otherwise

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reame.catalog import split_parts
+from reame.engine.gguf import read_shape
 from reame.memory import answers, block_directory
 from reame.memory.answers import AnswerStore
 from reame.memory.block_store import BlockStore
@@ -60,7 +61,8 @@ def forgetful() -> Memory:
 
 
 def _fingerprint(path: Path, options: LlamaOptions) -> bytes:
-    """Everything that decides the bytes of a cell, and nothing that does not: not threads, not sizes, not the path."""
+    """Everything that decides the bytes of a cell, and nothing that does not: not threads, not the path, and the number
+    of cells only where it decides how positions are told (as llama.cpp's `get_rope_factors` has it)."""
     facts = {
         "kv_type": options.kv_type,
         "flash_attention": str(options.flash_attention),
@@ -68,6 +70,9 @@ def _fingerprint(path: Path, options: LlamaOptions) -> bytes:
         "exact": str(options.exact),
         "llama": importlib.metadata.version("llama-cpp-python"),
     }
+    shape = read_shape(split_parts(path))
+    if shape is None or shape.long_rope:
+        facts["cells"] = str(options.num_cells)
     return fingerprint(model_digest(split_parts(path), cache_dir()), facts)
 
 
@@ -78,12 +83,12 @@ def memory_salt(directory: Path, *, own: bytes = b"") -> bytes:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not file.exists():
         part = directory / f".salt-{secrets.token_hex(8)}"
-        part.touch(mode=0o600)
-        part.write_bytes(own or secrets.token_bytes(32))
         try:
+            part.touch(mode=0o600)
+            part.write_bytes(own or secrets.token_bytes(32))
             file.hardlink_to(part)
         except FileExistsError:
             pass
         finally:
-            part.unlink()
+            part.unlink(missing_ok=True)
     return file.read_bytes()

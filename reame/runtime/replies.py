@@ -142,7 +142,7 @@ class Replies:
             deltas.append(event)
         elif event.reason == "stop" or (event.reason == "length" and self._is_asked_length(event)):
             told = Answer(deltas=tuple(deltas), reason=event.reason, usage=event.usage, verdict=event.verdict)
-            keep(evolve(told, labels=event.labels))
+            keep(evolve(told, labels=event.labels, stop=event.stop))
 
     def _is_asked_length(self, finish: Finish) -> bool:
         """It ended where the client wanted, not where the server's limits cut it."""
@@ -210,4 +210,6 @@ def told_again(answer: Answer) -> Iterator[Event]:
         cached_tokens=answer.usage.prompt_tokens,
         completion_tokens=answer.usage.completion_tokens,
     )
-    yield Finish(reason=answer.reason, usage=usage, stored=True, verdict=answer.verdict, labels=answer.labels)
+    yield Finish(
+        reason=answer.reason, usage=usage, stored=True, verdict=answer.verdict, labels=answer.labels, stop=answer.stop
+    )

@@ -107,8 +107,8 @@ class SetUp:
         say(f"Python {platform.python_version()}, {len(os.sched_getaffinity(0))} cores, in {self.root}")
         if not self.keep_venv:
             self.make_venv()
-        self.stamp.unlink(missing_ok=True)
         wheel = llama_wheel.obtain(self.recipe, self.wheels, python=self.python, environ=self.environ)
+        self.stamp.unlink(missing_ok=True)
         if self.have is None or not self.keep_venv or self.have.wheel != self.want.wheel:
             self.pip(["--no-index", "--no-deps", "--force-reinstall", str(wheel)], "installing llama-cpp-python")
         extras = f"[{','.join(self.want.extras)}]" if self.want.extras else ""

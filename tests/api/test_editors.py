@@ -47,8 +47,9 @@ async def test_a_whole_completion(client: TestClientProtocol, path: str) -> None
 
 async def test_a_gap(intake: ScriptedIntake, client: TestClientProtocol) -> None:
     assert (await posted(client, "/infill", GAP))["content"] == "Hello"
-    assert (await posted(client, "/v1/infill/", GAP))["content"] == "Hello"
+    assert (await posted(client, "/v1/infill/", GAP | {"model": "GPT-4"}))["content"] == "Hello"
     assert intake.call.sampling.temperature == 0
+    assert (await posted(client, "/completion", {"prompt": "x", "model": "other", "grammar": ""}))["content"] == "Hello"
 
 
 async def test_a_stream_has_pieces_and_one_end(client: TestClientProtocol) -> None:

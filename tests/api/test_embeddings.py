@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import trio
 from attrs import define, field
-from scripted import NoMetrics, ScriptedIntake
+from scripted import MODEL, NoMetrics, ScriptedIntake
 
 from reame.api.app import create_app
 from reame.config import Config, EmbeddingsConfig
@@ -94,7 +94,7 @@ async def test_the_answer(client: TestClientProtocol) -> None:
     assert [item["index"] for item in body["data"]] == [0, 1]
     for item in body["data"]:
         assert np.linalg.norm(item["embedding"]) == pytest.approx(1)
-    _, alone = await ask(client, input="c")
+    _, alone = await ask(client, input="c", model=MODEL)  # the name of the model that chats
     assert alone["data"][0]["embedding"] == body["data"][1]["embedding"]
 
 
@@ -181,10 +181,10 @@ async def test_too_long_is_said_with_both_numbers(client: TestClientProtocol) ->
 
 
 async def test_other_models(client: TestClientProtocol, intake: ScriptedIntake) -> None:
-    status, body = await ask(client, input="a", model="tiny")
+    status, body = await ask(client, input="a", model="huge")
     assert (status, body["error"]["code"]) == (404, "model_not_found")
     listed = await (await client.get("/v1/models")).get_json()
-    assert [model["id"] for model in listed["data"]] == ["vectors", "tiny"]
+    assert [model["id"] for model in listed["data"]] == ["tiny", "vectors"]
     assert (await client.get("/v1/models/vectors")).status_code == 200
 
 

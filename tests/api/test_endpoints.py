@@ -224,7 +224,7 @@ async def test_health_when_ready(client: TestClientProtocol) -> None:
     response = await client.get("/health")
     assert response.status_code == 200
     assert await response.get_json() == {
-        "status": "ready",
+        "status": "ok",
         "detail": "serving tiny",
         "model": MODEL,
         "slots": {"total": 4, "busy": 0, "background": 4},

@@ -148,6 +148,16 @@ async def test_a_program_may_call_it_what_it_likes(intake: ScriptedIntake) -> No
     assert (await client.post(CHAT, json=chat_body(), headers=headers)).status_code == 200
 
 
+async def test_nodes_fetch_is_a_program_and_a_browser_is_none(intake: ScriptedIntake) -> None:
+    client = create_app(Config(), intake, NoMetrics(), ()).test_client()
+    node = {"Host": "llm.example.org", "Accept-Language": "*", "Sec-Fetch-Mode": "cors", "User-Agent": "node"}
+    assert (await client.post(CHAT, json=chat_body(), headers=node)).status_code == 200
+    for sign in ({"Sec-Fetch-Site": "same-origin"}, {"Accept-Language": "en"}, {"User-Agent": "Mozilla/5.0"}):
+        await error_of(await client.post(CHAT, json=chat_body(), headers=node | sign), 403)
+    del node["Sec-Fetch-Mode"]  # a page may ask for any language
+    await error_of(await client.post(CHAT, json=chat_body(), headers=node), 403)
+
+
 async def test_with_keys_any_name_will_do(intake: ScriptedIntake, locked: TestClientProtocol) -> None:
     headers = {"Host": "llm.example.org", "Authorization": "Bearer sk-one"}
     assert (await locked.post(CHAT, json=chat_body(), headers=headers)).status_code == 200

@@ -104,7 +104,8 @@ def test_tools_and_formats_are_nested() -> None:
         ({"input": []}, "input"),
         ({"input": 3}, "input"),
         ({"input": [3]}, "input[0]"),
-        ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type"),
+        ({"input": [{"type": "item_reference"}]}, "input[0].id"),
+        ({"input": [{"type": "web_search_call", "id": "x"}]}, "input[0].type"),
         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0].content[0].type"),
         ({"input": [{"type": "function_call", "name": "f"}]}, "input[0].call_id"),
         ({"input": "x", "max_output_tokens": 0}, "max_output_tokens"),
@@ -262,3 +263,50 @@ async def test_what_is_not_kept_cannot_go_on(client: TestClientProtocol, intake:
     assert (answer.status_code, error["param"]) == (400, "previous_response_id")
     assert error["code"] == "previous_response_not_found"
     assert (await client.get("/v1/responses/resp_1")).status_code == 404
+
+
+async def test_items_may_be_referred_to(client: TestClientProtocol, intake: ScriptedIntake) -> None:
+    first = await (await client.post("/v1/responses", json={"input": "hi"})).get_json()
+    item = {"type": "item_reference", "id": first["output"][0]["id"]}
+    turns = [{"role": "user", "content": "hi"}, item, {"role": "user", "content": "and?"}]
+    assert (await client.post("/v1/responses", json={"input": turns})).status_code == 200
+    messages = intake.call.prompts[0].messages  # type: ignore[union-attr]
+    assert [(m["role"], m["content"]) for m in messages] == [("user", "hi"), ("assistant", "Hello"), ("user", "and?")]
+    for other in ("msg_0", "x", "fc_0_1"):
+        answer = await client.post("/v1/responses", json={"input": [{**item, "id": other}]})
+        assert (answer.status_code, (await answer.get_json())["error"]["param"]) == (404, "input")
+
+
+def test_logprobs_beside_calls_break_nothing() -> None:
+    """The marks and the arguments of a call are tokens with probabilities too, and have no text."""
+    head = {"id": "chatcmpl-1", "model": "tiny", "created": 7}
+    seen = {"content": [{"token": "a", "bytes": [97], "logprob": -1.0, "top_logprobs": []}]}
+
+    def chunk(delta: dict[str, Any], logprobs: Any = seen, reason: str | None = None) -> dict[str, Any]:
+        return head | {"choices": [{"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": reason}]}
+
+    call = {"index": 0, "id": "c0", "type": "function", "function": {"name": "look", "arguments": ""}}
+    more = [{"index": 0, "function": {"arguments": piece}} for piece in ('{"a"', ":1}")]
+    chunks = [
+        chunk({"role": "assistant", "content": ""}, None), chunk({}), chunk({"tool_calls": [call]}),
+        *(chunk({"tool_calls": [each]}) for each in more), chunk({}, None, "tool_calls"),
+        head | {"choices": [], "usage": USAGE, "reame": {}},
+    ]  # fmt: skip
+    kept: list[dict[str, Any]] = []
+    retold = ResponseEvents(ECHO, kept.append)
+    told = events(b"".join(map(retold.take, chunks)) + retold.end())
+    (item,) = kept[0]["output"]
+    assert (item["type"], item["arguments"], item["status"]) == ("function_call", '{"a":1}', "completed")
+    assert [event["type"] for event in told].count("response.output_item.added") == 1
+
+
+def test_a_call_that_was_cut_is_incomplete_and_not_said() -> None:
+    head = {"id": "chatcmpl-1", "model": "tiny", "created": 7, "usage": USAGE, "reame": {}}
+    calls = [
+        {"id": f"c{number}", "type": "function", "function": {"name": "look", "arguments": arguments}}
+        for number, arguments in enumerate(('{"a":1}', '{"a'))
+    ]
+    choice = {"index": 0, "message": {"content": None, "tool_calls": calls}, "finish_reason": "length"}
+    response = finished(head | {"choices": [choice]}, ECHO)
+    assert [item["status"] for item in response["output"]] == ["completed", "incomplete"]
+    assert [call["id"] for call in said(response)["tool_calls"]] == ["c0"]

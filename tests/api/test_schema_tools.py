@@ -63,7 +63,7 @@ def test_which_may_be_called(fields: dict[str, Any], names: list[str], must: boo
     asked = source(**fields)
     assert [each["name"] for each in asked["tools"]] == names
     assert (asked["must"], asked["parallel"]) == (must, parallel)
-    assert asked["tools"][-1] == {"number": 1, "name": "wait", "parameters": {}}
+    assert asked["tools"][-1] == {"number": 1, "name": "wait", "parameters": {}, "strict": False}
 
 
 @pytest.mark.parametrize("fields", [{"tool_choice": "none"}, {"tools": []}, {"tools": None}])

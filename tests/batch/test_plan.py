@@ -27,8 +27,10 @@ REFUSED = Outcome(status=400, request_id="", body={"error": {"message": "no", "c
 
 
 @contextmanager
-def opened(source: Path, output: Path, *, retry: bool = False) -> Iterator[tuple[Plan, Journal, Counts]]:
-    plan, journal = Plan(source), Journal(output)
+def opened(
+    source: Path, output: Path, *, retry: bool = False, is_table: bool = False
+) -> Iterator[tuple[Plan, Journal, Counts]]:
+    plan, journal = Plan(source, is_table=is_table), Journal(output)
     try:
         plan.scan({})
         yield plan, journal, plan.resume(journal, retry=retry)
@@ -231,3 +233,43 @@ def test_tens_of_thousands_of_lines_take_bounded_memory(tmp_path: Path, output: 
     assert all(int(kilobytes) < 90_000 for kilobytes in done.stdout.split()), done.stdout
     with output.open("rb") as file:
         assert sum(1 for _ in file) == count
+
+
+def test_of_a_table_answers_stay_when_rows_come_go_and_move(tmp_path: Path, output: Path) -> None:
+    source = tmp_path / "in"
+    write(source, line_of("a"), line_of("b"), line_of("c"))
+    with opened(source, output, is_table=True) as (plan, journal, _):
+        finish(plan, journal)
+    kept = output.read_bytes()
+    write(source, line_of("new"), line_of("c", max_tokens=99), line_of("a"))
+    with opened(source, output, is_table=True) as (plan, journal, counts):
+        assert (counts.lines, counts.done, counts.failed) == (3, 2, 0)
+        assert names(plan) == [["new"]]
+        finish(plan, journal)
+        assert [number for number, _, _ in plan.in_order(journal)] == [1, 2, 3]
+    assert output.read_bytes().startswith(kept), "the row may come back"
+    write(source, line_of("x"), line_of("y"))
+    with pytest.raises(ConfigError, match="4 answers to requests"), opened(source, output, is_table=True):
+        pass
+
+
+def test_of_a_table_an_answer_that_was_cut_has_failed(tmp_path: Path, output: Path) -> None:
+    source = write(tmp_path / "in", line_of("a", "one"), line_of("b", "two"))
+    with opened(source, output, is_table=True) as (plan, journal, _):
+        for (record,) in list(plan.groups()):
+            answer = answer_of("hi")
+            answer.body["choices"][0]["finish_reason"] = "length" if record.custom_id == "a" else "stop"
+            journal.append(result_line(record.id, record.custom_id, answer))
+    with opened(source, output, is_table=True) as (_, _, counts):
+        assert (counts.done, counts.failed) == (2, 1)
+    write(source, line_of("a", "one", max_tokens=99), line_of("b", "two", max_tokens=99))
+    with opened(source, output, is_table=True, retry=True) as (plan, _, counts):
+        assert (counts.done, names(plan)) == (1, [["a"]])
+
+
+def test_an_input_that_is_no_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    writer = os.open(tmp_path / "pipe", os.O_RDWR)
+    with pytest.raises(ConfigError, match="not a file: the input is read twice"):
+        Plan(tmp_path / "pipe")
+    os.close(writer)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from lines import answer_of
 
-from reame.batch.line import fault, read_line
+from reame.batch.line import Record, fault, read_line
 from reame.batch.result import fault_line, result_line
 from reame.commands.batch_question import Question, read_question
 from reame.commands.batch_table import as_lines, write_table
@@ -31,6 +32,7 @@ def question(
     made = read_question(
         None,
         csv=folder / "t.csv",
+        delimiter=more.pop("delimiter", ""),
         prompt_file=folder / "p.txt",
         columns=more.pop("columns", ()),
         schema=None if schema is None else folder / "s.json",
@@ -55,17 +57,16 @@ def table_of(made: Question, folder: Path, *texts: str, reason: str = "stop") ->
             outcome = answer_of(text)
             outcome.body["choices"][0]["finish_reason"] = reason
             results.append((number, result_line("batch_req_0", "x", outcome)))
-            assert read_line(line, number).custom_id == f"row-{number}"
+            assert isinstance(read_line(line, number), Record)
         for number, message in lines.faults.items():
             results.append((number, fault_line(fault(b"", number, RequestError(message), None))))
-    write_table(made, output, results)
+        write_table(lines.question, output, results)
     with output.open(newline="", encoding="utf-8") as file:
         return list(csv.reader(file))
 
 
 def test_an_instruction_stands_before_the_columns(tmp_path: Path) -> None:
     first, second, _ = bodies(question(tmp_path, columns=("price", "name")))
-    assert first["custom_id"] == "row-1"
     assert first["body"]["messages"] == [
         {"role": "system", "content": "What is it?"},
         {"role": "user", "content": "price: 3\nname: Lamp, red"},
@@ -116,7 +117,7 @@ def test_without_a_schema_there_is_one_column_and_a_row_that_does_not_fit_says_s
 
 def test_an_answer_that_was_cut_is_no_value(tmp_path: Path) -> None:
     rows = table_of(question(tmp_path, schema=SCHEMA), tmp_path, '{"kind": "li', '{"kind": "x"}', reason="length")
-    assert rows[1][2:] == ["", "", "cut at --max-tokens: raise it"]
+    assert rows[1][2:] == ["", "", "cut at --max-tokens: raise it and add --retry"]
     assert rows[2][2:] == ["x", "", ""]
 
 
@@ -141,7 +142,9 @@ def test_a_table_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> No
         ({"schema": [1]}, "not an object"),
         ({"schema": {"type": "object", "properties": {"price": {}}}}, "a column 'price' already"),
         ({"table": "name,answer\na,b\n"}, "a column 'answer' already"),
+        ({"schema": {"type": "object", "properties": {"error": {}}}}, "a property 'error', which is the column"),
         ({"max_tokens": 0}, "at least 1"),
+        ({"delimiter": "x"}, "--delimiter is a comma"),
     ],
 )
 def test_what_does_not_fit_is_said_before_anything_is_done(
@@ -155,12 +158,13 @@ def test_what_does_not_fit_is_said_before_anything_is_done(
 def test_what_is_no_table_is_said(tmp_path: Path, data: bytes) -> None:
     made = question(tmp_path, table="name\na\n")
     (tmp_path / "t.csv").write_bytes(data)
-    with pytest.raises(ConfigError, match=r"not UTF-8|not a table"), as_lines(made):
+    with pytest.raises(ConfigError, match=r"not UTF-8|line 2 is not of a table"), as_lines(made):
         pass
 
 
 def test_options_that_do_not_go_together(tmp_path: Path) -> None:
     nothing: dict[str, Any] = {"csv": None, "prompt_file": None, "columns": (), "schema": None, "max_tokens": 9}
+    nothing |= {"delimiter": ""}
     assert read_question(tmp_path / "in", **nothing) is None
     for given, change, words in (
         (None, {}, "nothing to do"),
@@ -170,3 +174,68 @@ def test_options_that_do_not_go_together(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigError, match=words):
             read_question(given, **nothing | change)
+
+
+def test_a_table_that_is_changed_meanwhile_keeps_its_answers_in_their_rows(tmp_path: Path) -> None:
+    made = question(tmp_path, table="name,price\nLamp,3\nChair,4\n")
+    with as_lines(made) as lines:
+        (tmp_path / "t.csv").write_text("price,name\n4,Chair\n")
+        results = [(n, result_line("batch_req_0", "x", answer_of(text))) for n, text in ((1, "light"), (2, "seat"))]
+        write_table(lines.question, tmp_path / "out.csv", results)
+    assert (tmp_path / "out.csv").read_text() == "name,price,answer,error\nLamp,3,light,\nChair,4,seat,\n"
+
+
+def test_fields_too_many_stay_together_in_the_last_column(tmp_path: Path) -> None:
+    rows = table_of(question(tmp_path, table="name,price\nBolt,1\nBolt, M8,3\n"), tmp_path, "a")
+    assert rows[1] == ["Bolt", "1", "a", ""]
+    assert rows[2] == ["Bolt", " M8,3", "", "the row's fields are 3, the header's 2: see its quotes"]
+
+
+def test_a_schema_with_nothing_but_an_answer_gives_its_value(tmp_path: Path) -> None:
+    shape = {"type": "object", "properties": {"answer": {"type": "string"}}}
+    rows = table_of(question(tmp_path, schema=shape), tmp_path, '{"answer": "yes"}', '{"answer": "no"}')
+    assert [row[2] for row in rows[1:3]] == ["yes", "no"]
+    rows = table_of(question(tmp_path, schema={"enum": ["yes", 1]}), tmp_path, '"yes"', "1")
+    assert [row[2] for row in rows[1:3]] == ["yes", "1"]
+
+
+def test_rows_keep_their_names_wherever_they_stand_and_however_long_answers_may_be(tmp_path: Path) -> None:
+    first = [line["custom_id"] for line in bodies(question(tmp_path, table="name\na\nb\na\n"))]
+    second = [line["custom_id"] for line in bodies(question(tmp_path, table="name\nnew\nb\na\na\n", max_tokens=50))]
+    assert len(set(first)) == 3
+    assert first[2] == f"{first[0]}-2"
+    assert second[1:] == [first[1], first[0], first[2]]
+    other = bodies(question(tmp_path, "What else?", table="name\na\nb\na\n"))
+    assert not {line["custom_id"] for line in other} & set(first)
+
+
+@pytest.mark.parametrize(
+    ("table", "header"),
+    [
+        ("Name;Preis (netto, EUR)\nLampe;3,50\nStuhl;4\n", ["Name", "Preis (netto, EUR)"]),
+        ("Name;Preis, netto, EUR\nLampe;3\n", ["Name", "Preis, netto, EUR"]),
+        ('"Name, first";town\n"x, y";z\n', ["Name, first", "town"]),
+        ("a,b;c,d\n1,2,3\n", ["a", "b;c", "d"]),
+        ("name\na, b\n", ["name"]),
+        ("a\tb, c\n1\t2\n", ["a", "b, c"]),
+    ],
+)
+def test_the_delimiter_is_the_one_that_fits_the_rows(tmp_path: Path, table: str, header: list[str]) -> None:
+    with question(tmp_path, table=table).table.rows() as rows:
+        assert next(rows) == header
+
+
+def test_a_delimiter_that_is_said_is_taken(tmp_path: Path) -> None:
+    for said in ("\\t", "tab", "\t"):
+        with question(tmp_path, table="a\tb;c\n1\t2;3\n", delimiter=said).table.rows() as rows:
+            assert next(rows) == ["a", "b;c"]
+
+
+def test_a_table_that_comes_through_a_pipe_is_refused(tmp_path: Path) -> None:
+    made = question(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigError, match="not a file: a table is read twice"):
+        read_question(
+            None, csv=tmp_path / "pipe", delimiter="", prompt_file=tmp_path / "p.txt", columns=(), schema=None,
+            max_tokens=made.max_tokens,
+        )  # fmt: skip

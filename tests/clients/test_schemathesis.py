@@ -31,4 +31,4 @@ def test_answers_are_as_described(
     with DaemonProcess(tmp_path, tables, {"REAME_CACHE": str(cache)}) as daemon:
         daemon.wait_ready()
         assert schemathesis(daemon, tmp_path, examples=1, seconds=0, seed=1) == []
-        assert httpx2.get(f"{daemon.url}/health", trust_env=False).json()["status"] == "ready"
+        assert httpx2.get(f"{daemon.url}/health", trust_env=False).json()["status"] == "ok"

@@ -81,6 +81,17 @@ def test_vocabulary_is_read_with_the_first_constraint(tokens: Tokens) -> None:
     compiler.close()
 
 
+def test_a_child_that_was_killed_while_it_was_idle_is_nobodys_fault(own: ConstraintCompiler) -> None:
+    before = set(psutil.Process().children())
+    own.compile(number(1))
+    (child,) = set(psutil.Process().children()) - before
+    child.kill()
+    psutil.wait_procs([child], timeout=0)
+    while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
+        pass
+    assert own.compile(number(2)) is not None
+
+
 def test_the_child_comes_back_after_what_was_too_much_and_ends_with_the_compiler(own: ConstraintCompiler) -> None:
     slow = of_schema({"allOf": [{"type": "string", "pattern": f"^(..)*a.{{{n}}}$"} for n in range(1, 30)]})
     own.compile(number(1))

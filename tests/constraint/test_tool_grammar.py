@@ -30,8 +30,11 @@ SCHEMAS: dict[str, Any] = {
 }
 
 
-def asking(schemas: dict[str, Any], *, must: bool, parallel: bool = True) -> Constraint:
-    tools = [{"number": n, "name": name, "parameters": each} for n, (name, each) in enumerate(schemas.items())]
+def asking(schemas: dict[str, Any], *, must: bool, parallel: bool = True, strict: bool = True) -> Constraint:
+    tools = [
+        {"number": n, "name": name, "parameters": each, "strict": strict}
+        for n, (name, each) in enumerate(schemas.items())
+    ]
     return Constraint("tools", json.dumps({"tools": tools, "must": must, "parallel": parallel}))
 
 
@@ -93,3 +96,55 @@ def test_a_fault_in_a_tool_is_found(compiler: ConstraintCompiler, schema: Any, p
     with pytest.raises(RequestError) as caught:
         compiler.compile(asking({"fine": {}, "faulty": schema}, must=False))
     assert caught.value.param == param
+
+
+LOOSE: dict[str, dict[str, Any]] = {
+    "zod-record": {"type": "object", "propertyNames": {"type": "string"}, "additionalProperties": {"type": "string"}},
+    "numbers": {
+        "type": "object",
+        "properties": {
+            "n": {"type": "integer", "format": "int64", "minimum": -(2**63), "maximum": 2**63 - 1},
+            "set": {"type": "array", "items": {"enum": ["a", "b"]}, "uniqueItems": True},
+        },
+        "required": ["n", "set"],
+    },
+    "email": {
+        "type": "object",
+        "properties": {"to": {"enum": ["a@b", "c@d"], "pattern": "^(?!\\.)(?!.*\\.\\.)[a-z.]+@[a-z]+$"}},
+        "required": ["to"],
+    },
+    "either": {
+        "type": "object",
+        "properties": {"x": {"oneOf": [{"type": "string", "maxLength": 3}, {"type": "string", "minLength": 2}]}},
+        "required": ["x"],
+    },
+    "vendor": {"type": "object", "properties": {"a": {"type": "boolean", "nullable": True, "widget": "box"}}},
+}
+
+
+@pytest.mark.parametrize("name", LOOSE)
+def test_a_tool_that_is_not_strict_is_held_to_what_can_be_held_to(
+    compiler: ConstraintCompiler, tokens: Tokens, vocabulary: Vocabulary, name: str
+) -> None:
+    walker = Walker(tokens, vocabulary.piece)
+    grammar = compiler.compile(asking({name: LOOSE[name]}, must=True, parallel=False, strict=False))
+    ended = 0
+    for seed in range(20):
+        walk = walker.walk(grammar.matcher(), seed)
+        parts = CallReader().take(walk.text.decode())
+        if walk.ended:
+            ended += 1
+            arguments = json.loads("".join(part.text for part in parts if isinstance(part, Arguments)))
+            without = {"type": "object", "properties": {}} | {
+                key: value for key, value in LOOSE[name].items() if key in ("required", "additionalProperties")
+            }
+            Draft202012Validator(without | {"properties": {key: {} for key in arguments}}).validate(arguments)
+    assert ended
+    with pytest.raises(RequestError, match=r"not supported|look-ahead|supported only|53 bits|known keyword"):
+        compiler.compile(asking({name: LOOSE[name]}, must=True, strict=True))
+
+
+def test_a_tool_that_is_not_strict_and_no_schema_is_refused(compiler: ConstraintCompiler) -> None:
+    for wrong in ({"type": "wat"}, {"type": "object", "required": "a"}, {"$ref": "#/$defs/none"}):
+        with pytest.raises(RequestError):
+            compiler.compile(asking({"f": wrong}, must=True, strict=False))

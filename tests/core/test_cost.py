@@ -114,3 +114,20 @@ def test_one_stalled_step_does_not_keep_chunks_small_for_ever(stalled: int) -> N
         rows = max(16, cost.rows_within(0.2, 512))
         cost.observe(rows, 0.002 * rows)
     assert 90 <= cost.rows_within(0.2, 512) <= 100
+
+
+def test_one_slow_load_does_not_end_loading_for_ever() -> None:
+    """Tokens cost a millisecond to compute. A load stood still for seconds, and what is not loaded is not measured."""
+    cost = measured((1000, 1.0))
+    cost.observe_load(100, 300.0)
+    assert any(cost.pays_to_load(1000) for _ in range(200))
+    for _ in range(20):
+        cost.observe_load(1000, 30.0)  # a disk that is that slow indeed
+    assert sum(cost.pays_to_load(1000) for _ in range(100)) == 0
+
+
+def test_what_any_load_takes_does_not_count_as_the_price_of_its_few_tokens() -> None:
+    cost = measured((1000, 0.3))
+    for _ in range(50):
+        cost.observe_load(16, 0.002)
+    assert cost.pays_to_load(1000)

@@ -201,3 +201,17 @@ class AnyUse(RuleBasedStateMachine):
 
 TestAnyUse = AnyUse.TestCase
 TestAnyUse.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+
+
+def test_cells_that_only_these_slots_hold() -> None:
+    slots = Slots(20, 4)
+    first = running(slots, [1, 2, 3, 4])
+    second, third = running(slots, []), running(slots, [])
+    slots.share(first, second, 3)
+    slots.share(first, third, 3)
+    slots.append(third, [7, 8], slots.write(2))
+    assert slots.num_only_of([first]) == 1
+    assert slots.num_only_of([second]) == 0
+    assert slots.num_only_of([third]) == 2
+    assert slots.num_only_of([first, second]) == 1
+    assert slots.num_only_of([first, second, third]) == 6

@@ -124,4 +124,4 @@ def test_curl(daemon: DaemonProcess) -> None:
     assert data.pop() == "[DONE]"
     texts = [json.loads(event)["choices"][0]["delta"].get("content", "") for event in data]
     assert "".join(texts) == whole["choices"][0]["message"]["content"]
-    assert json.loads(curl(f"{daemon.url}/health"))["status"] == "ready"
+    assert json.loads(curl(f"{daemon.url}/health"))["status"] == "ok"

@@ -70,7 +70,7 @@ async def test_what_a_service_manager_is_told(box: Box, manager: NotifySocket) -
     with box.start(environ) as daemon:
         ready = manager.wait_for("READY")
         async with connect(daemon) as client:
-            assert (await health(client))["status"] == "ready", "READY=1 was not said too early"
+            assert (await health(client))["status"] == "ok", "READY=1 was not said too early"
             fed = manager.wait_for("WATCHDOG", "1", after=ready)
             manager.wait_for("WATCHDOG", "1", after=fed)
             before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
@@ -129,7 +129,7 @@ step.StepRunner.run = held
             await trio.to_thread.run_sync(gate.write_text, "go on")
         async with connect(daemon) as client:
             await until_idle(client)
-            assert (await health(client))["status"] == "ready"
+            assert (await health(client))["status"] == "ok"
         await trio.to_thread.run_sync(lambda: manager.wait_for("WATCHDOG", "1", after=later))
 
 
@@ -156,7 +156,7 @@ async def test_sockets_that_are_open_already(box: Box, tmp_path: Path) -> None:
             async with early, await trio.open_unix_socket(str(tmp_path / "reame.sock")) as late:
                 for wire in (early, late):
                     await wire.send_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-                    assert b'"status":"ready"' in b"".join([part async for part in wire]).replace(b": ", b":")
+                    assert b'"status":"ok"' in b"".join([part async for part in wire]).replace(b": ", b":")
 
 
 def test_an_open_socket_that_others_reach_needs_keys(box: Box) -> None:

@@ -76,5 +76,5 @@ async def test_what_nobody_knows_is_no_mistake(client: AsyncClient) -> None:
 
 
 async def test_after_all_that_it_is_well(client: AsyncClient) -> None:
-    assert (await client.get("/health")).json()["status"] == "ready"
+    assert (await client.get("/health")).json()["status"] == "ok"
     assert (await answer(client, COMPLETIONS, ask("Hello", 2)))["choices"]

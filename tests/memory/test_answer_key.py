@@ -14,7 +14,9 @@ from reame.core.constraint import Constraint
 from reame.core.request import Request, Sampling
 from reame.core.vote import Conclave
 
-WHO_AND_WHEN: dict[str, Any] = {"id": "other", "key": "bob", "deadline": 5.0}
+WHO_AND_WHEN: dict[str, Any] = {
+    "id": "other", "key": "bob", "deadline": 5.0, "background": True, "passing": True,
+}  # fmt: skip
 """Fields that do not decide the answer, and another value of each."""
 OTHER: dict[str, Any] = {
     "prompt": (1, 2, 4),
@@ -24,7 +26,6 @@ OTHER: dict[str, Any] = {
     "namespace": "bob",
     "conclave": Conclave(size=3),
     "labels": True,
-    "background": True,
     "constraint": Constraint("regex", "a"),
     "forced": (4,),
     "prompt_logprobs": True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,7 +36,7 @@ deltas = st.builds(Delta, text=st.text(max_size=9), logprobs=st.lists(tokens, ma
 @given(st.lists(deltas, max_size=4).map(tuple), st.sampled_from(["stop", "length"]))
 @settings(deadline=None)
 def test_an_answer_is_the_same_again(deltas: tuple[Delta, ...], reason: str) -> None:
-    answer = Answer(deltas=deltas, reason=reason, usage=ANSWER.usage)  # type: ignore[arg-type]
+    answer = Answer(deltas=deltas, reason=reason, usage=ANSWER.usage, stop="END")  # type: ignore[arg-type]
     assert unpack(key(1), pack(key(1), answer)) == answer
 
 
@@ -180,3 +181,22 @@ def test_a_body_that_says_it_is_huge_is_refused() -> None:
     packed = zstandard.ZstdCompressor().compress(bytes(MOST_BYTES + 1))
     with pytest.raises(Damaged, match="another size"):
         unpack(key(1), xxh3_128_digest(key(1) + packed) + packed)
+
+
+def test_while_something_long_is_done_there_is_no_old_answer(open_store: Callable[..., AnswerStore]) -> None:
+    store = open_store()
+    assert store.put(key(1), ANSWER, namespace="")
+    held, taken = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with store._turn:
+            taken.set()
+            held.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait()
+    assert store.get(key(1)) is None
+    held.set()
+    thread.join()
+    assert store.get(key(1)) == ANSWER

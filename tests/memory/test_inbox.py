@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
 import sys
 from typing import TYPE_CHECKING
+
+import pytest
 
 from reame.memory.inbox import NAME, Inbox, order, pid_of, wait_done
 
@@ -85,4 +88,35 @@ def test_what_is_no_order_is_passed_over(tmp_path: Path) -> None:
     (inbox.folder / "1.forget").write_bytes(b"\xff\xfe")
     (inbox.folder / "2.forget").write_text("bert")
     assert [told.namespace for told in inbox.orders()] == ["bert"]
+    inbox.close()
+
+
+def test_a_disk_that_fails_is_no_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inbox = Inbox(tmp_path)
+    for number, is_gone in ((errno.EACCES, False), (errno.EIO, False), (errno.ESTALE, False), (errno.ENOENT, True)):
+        failure = OSError(number, os.strerror(number))
+
+        def fail(path: object, failure: OSError = failure) -> None:
+            raise failure
+
+        monkeypatch.setattr(os, "stat", fail)
+        told = inbox.is_gone
+        monkeypatch.undo()
+        assert told is is_gone
+    inbox.close()
+
+
+def test_what_cannot_be_made_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inbox = Inbox(tmp_path)
+    before = len(os.listdir("/proc/self/fd"))
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(os, "write", fail)
+    with pytest.raises(OSError, match="no space"):
+        inbox.reopen()
+    monkeypatch.undo()
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert os.listdir(tmp_path / NAME) == [inbox.folder.name]
     inbox.close()

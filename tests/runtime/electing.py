@@ -10,7 +10,7 @@ from attrs import evolve
 from serving import config_of, prompt_of, serving
 
 from reame.core.request import Call, Sampling
-from reame.core.vote import Conclave
+from reame.core.vote import Conclave, Verdict
 from reame.runtime.memory import Memory
 from reame.runtime.prompts import seeded
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from serving import Serving
 
+    from reame.core.events import Finish
     from reame.engine.fake import FakeSampler
     from reame.memory.answers import AnswerStore
 
@@ -64,3 +65,10 @@ async def remembering(store: AnswerStore, *texts: str) -> AsyncIterator[Serving]
             speak(up, *texts)
             yield up
         memory.close()
+
+
+async def elected(up: Serving, call: Call, *, key: str = "") -> tuple[str, Finish, Verdict]:
+    answer = await up.answer(call, key=key)
+    (text,), (finish,) = answer.texts, answer.finishes
+    assert finish.verdict is not None
+    return text, finish, finish.verdict

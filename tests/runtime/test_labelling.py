@@ -129,6 +129,15 @@ async def test_it_costs_a_row_for_each_token_on_the_way_to_a_fork() -> None:
     assert answer.finishes[0].usage == plain.finishes[0].usage
 
 
+async def test_forks_push_nobody_out_of_the_cells() -> None:
+    other = prompt_of(30, 40, first=1)
+    async with fair(config_of(slots=1, residents=2, rows=64)) as up:
+        await up.answer(call_of(other, confidence=False), key="bob")
+        await up.answer(call_of())
+        residents = up.loop.scheduler.admission.slots.residents()
+        assert any(slot.tokens[:30] == list(other) for slot in residents)
+
+
 async def test_the_greedy_answer_takes_the_likeliest_way_at_each_fork() -> None:
     async with fair(config_of()) as up:
         for first in range(6):
