@@ -76,7 +76,8 @@ _BLOCKS = many(
         TEXT_PART,
         part({"type": one_of("tool_use"), "id": text(minLength=1), "name": text(minLength=1), "input": record()},
              "type", "id", "name"),
-        part({"type": one_of("tool_result"), "tool_use_id": text(minLength=1), "content": ANTHROPIC_TEXT},
+        part({"type": one_of("tool_result"), "tool_use_id": text(minLength=1), "content": ANTHROPIC_TEXT,
+              "is_error": flag("The tool failed.")},
              "type", "tool_use_id"),
         part({"type": one_of("thinking", "redacted_thinking")}, "type"),
     )
@@ -113,5 +114,6 @@ ITEM = either(
         {"type": one_of("function_call_output"), "call_id": text(minLength=1), "output": _SPOKEN},
         "type", "call_id", "output",
     ),
+    part({"type": one_of("item_reference"), "id": text(minLength=1)}, "type", "id"),
     part({"type": one_of("reasoning")}, "type"),
 )  # fmt: skip

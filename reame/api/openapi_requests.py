@@ -75,7 +75,8 @@ ANSWERING: dict[str, Schema] = {
     "stream_options": part({"include_usage": flag("A last chunk with the usage.")}),
     "response_format": RESPONSE_FORMAT,
     "structured_outputs": part(
-        {"json": JSON_SCHEMA, **CONSTRAINTS}, note="vLLM's name for constraints: one of these."
+        {"json": JSON_SCHEMA, **CONSTRAINTS, "json_object": flag("Any object.")},
+        note="vLLM's name for constraints: one of these.",
     ),
     "reame": REAME,
 }
@@ -90,6 +91,7 @@ BODIES: dict[str, Schema] = {
             "tool_choice": TOOL_CHOICE,
             "parallel_tool_calls": flag(),
             "modalities": many(one_of("text")),
+            "chat_template_kwargs": record(note="More variables for the model's chat template."),
         },
         "messages",
     ),

@@ -46,6 +46,7 @@ class PacedThread:
 
     seconds: float = 1.0
     calls: int = 0
+    is_wanted: bool = False
 
     async def call(self, function: Callable[[], T]) -> T:
         self.calls += 1

@@ -81,6 +81,8 @@ class TestFull:
         go_on = trio.Event()
 
         class Held:
+            is_wanted = False
+
             async def call(self, function):  # type: ignore[no-untyped-def]
                 await go_on.wait()
                 return function()
