@@ -229,3 +229,14 @@ def test_what_hugging_face_adds_to_jinja() -> None:
         "{% endfor %}"
     )
     assert ChatTemplate(source).render(chat(("user", "Hi"), ("user", "Ho"))) == 'Hi{\n "b": "<",\n "a": 1\n}\n'
+
+
+def test_a_request_may_set_more_of_what_a_template_asks_for() -> None:
+    made = ChatTemplate(
+        "{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking is false %}<no>{% endif %}{{ tools }}",
+        bos_text="", eos_text="",
+    )  # fmt: skip
+    turns = ({"role": "user", "content": "Hi"},)
+    assert made.render(Chat(messages=turns)) == "HiNone"
+    assert made.render(Chat(messages=turns, variables={"enable_thinking": False})) == "Hi<no>None"
+    assert made.render(Chat(messages=turns, variables={"tools": "mine"})) == "HiNone"

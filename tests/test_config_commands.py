@@ -92,6 +92,12 @@ def test_check_reads_the_keys_that_the_config_names(capsys: pytest.CaptureFixtur
     assert "line 2: the same name as in line 1" in capsys.readouterr().err
 
 
+def test_check_knows_that_a_services_copy_of_the_keys_comes_later(capsys: pytest.CaptureFixture[str]) -> None:
+    assert reame("check", "--set", "server.api_keys_file=/run/reame-test/keys") == 0
+    assert capsys.readouterr().out.endswith("; /run/reame-test/keys is made when the service starts\n")
+    assert reame("check", "--set", "server.api_keys_file=/etc/reame-test/keys") == 1
+
+
 def test_show_prints_toml_that_reads_back_and_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
     Path("keys").write_text("alice:s3cret\n")
     Path("c.toml").write_text('[server]\nhost = "0.0.0.0"\napi_keys_file = "keys"\n')

@@ -14,7 +14,7 @@ from hub_server import HubServer, gguf
 from reame.catalog import CATALOG, entry
 from reame.commands import models
 from reame.commands.progress import Bar, Lines, shown_on
-from reame.errors import ModelError
+from reame.errors import ModelError, ReameError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -242,3 +242,14 @@ def test_a_terminal_gets_one_bar_for_each_file() -> None:
     assert "a.gguf" in screen.getvalue()
     assert "[bold]b.gguf[/] waits" in screen.getvalue()
     assert [(task.description, task.completed) for task in progress.display.tasks] == [("a.gguf", 100), ("b.gguf", 0)]
+
+
+async def test_a_model_whose_second_part_is_missing_is_not_here(
+    hub: HubServer, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in (1, 2):
+        (store / f"m-0000{number}-of-00002.gguf").write_bytes(gguf(100))
+    (store / "m-00002-of-00002.gguf").unlink()
+    with pytest.raises(ReameError):  # it goes and looks for it; the hub does not have it
+        await models.pull("hf:some/where/m-00001-of-00002.gguf")
+    assert "was here already" not in capsys.readouterr().out

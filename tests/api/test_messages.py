@@ -80,6 +80,20 @@ def test_a_history_with_tools() -> None:
     ]
 
 
+def test_a_tool_that_failed_is_said_to_have() -> None:
+    call = {"type": "tool_use", "id": "t1", "name": "look", "input": {}}
+    for content, said in (
+        ("no such file", "The tool failed. no such file"),
+        (None, "The tool failed."),
+        ([{"type": "text", "text": text} for text in "x"], [
+            {"type": "text", "text": text} for text in ("The tool failed.", "x")
+        ]),
+    ):
+        result = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": content}
+        turns = [HI, {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+        assert chat(messages=turns)["messages"][-1]["content"] == said
+
+
 def test_tools_are_translated() -> None:
     tool = {"name": "look", "input_schema": {"type": "object"}, "cache_control": {"type": "ephemeral"}}
     asked = chat(tools=[tool], tool_choice={"type": "tool", "name": "look", "disable_parallel_tool_use": True})

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
+import trio.lowlevel
 from attrs import define, field
 from lines import answer_of, line_of, read
 
+from reame.batch.journal import Journal
 from reame.batch.order import ordered
 from reame.batch.shelf import Shelf, new_id
 from reame.errors import RequestError
@@ -48,9 +50,9 @@ class Gate:
 
 
 @asynccontextmanager
-async def daemon(root: Path, model: str) -> AsyncIterator[tuple[Batches, Gate]]:
+async def daemon(root: Path, model: str, *, room: int = 1 << 20) -> AsyncIterator[tuple[Batches, Gate]]:
     gate = Gate(model)
-    batches = Batches(Shelf(root, room=1 << 20, keep_s=86_400), lambda key: gate, model)
+    batches = Batches(Shelf(root, room=room, keep_s=86_400), lambda key: gate, model)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(batches.run)
         yield batches, gate
@@ -169,3 +171,38 @@ def test_what_a_power_cut_left_of_a_keys_name(tmp_path: Path, left: bytes) -> No
     assert len(shelf.batches("ann")) == 1
     assert sorted(key for key, _ in shelf.unfinished()) == ["ann", "bob"]
     assert json.loads(next(name.parent.glob("batch_*.json")).read_text())["status"] == "in_progress"
+
+
+async def test_a_batch_that_outgrows_its_room_gives_what_it_has(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "small", room=700) as (batches, gate):
+        gate.opened.set()
+        name = await begun(batches, "ann")
+        told = await until(batches, "ann", name, "failed")
+        assert told["errors"]["data"][0]["code"] == "no_room"
+        assert 1 <= len(answers(batches.shelf, "ann", told)) <= 3
+        assert told["request_counts"]["completed"] >= 1
+
+
+async def test_a_batch_waits_until_the_disk_works_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append, done = Journal.append, 0
+
+    def fails_once(journal: Journal, lines: bytes) -> None:
+        nonlocal done
+        done += 1
+        if done == 2:
+            raise OSError(5, "input/output error")
+        append(journal, lines)
+
+    monkeypatch.setattr(Journal, "append", fails_once)
+    async with daemon(tmp_path, "small") as (batches, gate):
+        gate.opened.set()
+        name = await begun(batches, "ann")
+        with trio.fail_after(20):
+            while done < 2 or name in batches._running:
+                await trio.lowlevel.checkpoint()
+        assert (await batches.retrieve("ann", name))["status"] == "in_progress"
+    async with daemon(tmp_path, "small") as (batches, gate):
+        gate.opened.set()
+        told = await until(batches, "ann", name, "completed")
+        assert answers(batches.shelf, "ann", told) == ["small"] * 3
+        assert gate.asked < 3, "what was done is not done again"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from making import held, names, play, request, resident, rows, scheduler
 
 from reame.core.batch import Compact, Copy, Forget, Trim
+from reame.core.capture import Capture
+from reame.core.slots import Slots
 
 if TYPE_CHECKING:
     from reame.core.request import Request
@@ -240,3 +242,18 @@ class TestRent:
         for _ in range(30):
             loop.plan(0.0)
         assert old.tokens == [9] * 12
+
+
+def test_what_is_saved_already_is_looked_at_once() -> None:
+    slots = Slots(40, 4)
+    capture = Capture(slots, 4)
+    first = resident(slots, list(range(8)))
+    (save,) = capture.take(())
+    assert (save.start, len(save.tokens)) == (0, 8)
+    assert capture.take(()) == []
+    looked: list[int] = []
+    capture.of = lambda slot, room=None: looked.append(slot.id)  # type: ignore[method-assign, assignment]
+    assert (capture.take(()), looked) == ([], [])
+    second = resident(slots, list(range(9)))
+    capture.take(())
+    assert looked == [first.id, second.id]

@@ -11,7 +11,7 @@ from samples import BUSY, SAMPLE, with_model
 
 from reame.catalog import CATALOG
 from reame.config_load import override, parse_config
-from reame.doctor.advice import Level, Report
+from reame.doctor.advice import Level, Own, Report
 from reame.doctor.advise import advise
 from reame.doctor.results import Lossless, Spin, Variant
 from reame.engine.footprint import Footprint
@@ -198,6 +198,21 @@ def test_cells_fit_into_what_is_left(tmp_path: Path) -> None:
     assert tight["engine.context"] == tight["engine.cells"] < 8192  # type: ignore[operator]
     copied = advised(report(vps_with_quota, tmp_path, with_model(file_bytes=0, kv_bytes=80_000), mapped=False))
     assert copied["engine.cells"] > tight["engine.cells"], "the weights are in RAM once"  # type: ignore[operator]
+
+
+def test_what_reame_has_of_the_machine_is_not_missed(tmp_path: Path) -> None:
+    machine = probe(vps_with_quota(tmp_path), cache=tmp_path)
+    assert machine.disk is not None
+    tight = evolve(machine, disk=evolve(machine.disk, free=4 << 30))
+    ours = Own(serves=True, disk_bytes=20 << 30)
+    options = LlamaOptions(mmap=True)
+    measured = with_model(kv_bytes=80_000)
+    alone, beside = (
+        advise(tight, measured, DEFAULTS, options, catalogue=CATALOG, own=own) for own in (Own(), ours)
+    )
+    assert {"engine.cells", "memory.disk_mb"} <= set(advised(alone))
+    assert not {"engine.cells", "engine.context", "memory.disk_mb"} & set(advised(beside))
+    assert "a daemon of Reame runs here" in said(beside, Level.NOTE)
 
 
 def test_a_second_copy_of_the_weights_is_named_where_ram_is_short(tmp_path: Path) -> None:
