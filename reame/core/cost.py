@@ -5,8 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -25,8 +23,8 @@ MOST_SLOWER, FORGIVING = 8.0, 0.98
 DEFAULT_SECONDS_PER_ROW = 0.005
 """Assumed before anything was measured: careful on a small box, corrected by the first step."""
 
-_DENSE = 257
-"""Row counts below this are looked up; the others are interpolated anew each time."""
+FAR = 1 << 30
+"""More rows than anybody asks about."""
 
 
 class StepCost:
@@ -34,8 +32,10 @@ class StepCost:
 
     def __init__(self) -> None:
         self._seconds: dict[int, float] = {}
-        self._points: list[tuple[int, float]] | None = None
-        self._curve: list[float] = []
+        self._rows: list[int] = []
+        self._times: list[float] = []
+        self._known: dict[int, float] = {}
+        """Answers since the last measurement; none of them: the points are to be drawn anew."""
         self._load = self._restore = 10e-6
 
     def seed(self, table: Mapping[int, float]) -> None:
@@ -52,7 +52,7 @@ class StepCost:
         scaled = seconds * edge / rows
         old = self._seconds.get(edge, scaled)
         self._seconds[edge] = old + WEIGHT * (scaled - old)
-        self._points = None
+        self._known = {}
 
     def seconds(self, rows: int) -> float:
         """Expected seconds of a step of `rows` rows: on the line between the nearest measured counts, and in
@@ -61,9 +61,12 @@ class StepCost:
         A row costs at most twice what it does at the next smaller measured count: if it seemed to cost more, the
         machine had stalled, and a count that is taken for slow would never be tried, and measured, again.
         """
-        if self._points is None:
-            self._draw()
-        return self._curve[rows] if rows < _DENSE else self._between(rows)
+        known = self._known.get(rows)
+        if known is None:
+            if not self._known:
+                self._draw()
+            known = self._known[rows] = self._between(rows)
+        return known
 
     def observe_load(self, tokens: int, seconds: float) -> None:
         """Reading and unpacking the blocks of that many tokens took this long. One that took very long says more about
@@ -93,24 +96,19 @@ class StepCost:
         return bisect_left(range(1, limit + 1), True, key=lambda rows: self.seconds(rows) > seconds)
 
     def _draw(self) -> None:
-        """The measured points, none above twice the one before it, and the line through them for small counts."""
-        points: list[tuple[int, float]] = []
-        for edge, seconds in sorted(self._seconds.items()):
-            before = points[-1] if points else (edge, seconds)
-            points.append((edge, min(seconds, 2 * before[1] * edge / before[0])))
-        self._points = points or [(1, DEFAULT_SECONDS_PER_ROW)]
-        last, most = self._points[-1]
-        knots = [(0, 0.0), *self._points, (last + _DENSE, most * (last + _DENSE) / last)]
-        rows, times = [rows for rows, _ in knots], [seconds for _, seconds in knots]
-        self._curve = np.interp(np.arange(_DENSE), rows, times).tolist()
+        """The measured points, none above twice the one before it, between no rows at all and very many."""
+        rows, times = [0], [0.0]
+        for edge, seconds in sorted(self._seconds.items()) or [(1, DEFAULT_SECONDS_PER_ROW)]:
+            times.append(min(seconds, 2 * times[-1] * edge / rows[-1]) if rows[-1] else seconds)
+            rows.append(edge)
+        times.append(times[-1] * FAR / rows[-1])
+        rows.append(FAR)
+        self._rows, self._times = rows, times
 
     def _between(self, rows: int) -> float:
-        assert self._points is not None
-        above = bisect_left(self._points, rows, key=lambda point: point[0])
-        if above == len(self._points):
-            last, most = self._points[-1]
-            return most * rows / last
-        (low, less), (high, more) = self._points[above - 1] if above else (0, 0.0), self._points[above]
+        above = max(1, bisect_left(self._rows, rows))
+        low, high = self._rows[above - 1], self._rows[above]
+        less, more = self._times[above - 1], self._times[above]
         return less + (more - less) * (rows - low) / (high - low)
 
 

@@ -95,7 +95,8 @@ class RowPlanner:
         drafts = [(s, draft) for s in decoding if s.draft and (draft := s.draft.cut(self._longest_draft(s)))]
         if not drafts:
             return {}
-        room = min(self._within_time(num_rows, len(decoding)) - num_rows, self._limits.max_sampled - num_sampled)
+        most = num_rows + sum(len(draft.tokens) for _, draft in drafts)
+        room = min(self._within_time(num_rows, most, len(decoding)) - num_rows, self._limits.max_sampled - num_sampled)
         if room <= 0:
             return {}
         survivals = [draft.survivals for _, draft in drafts]
@@ -108,12 +109,13 @@ class RowPlanner:
         cut = ((s, draft.cut(length)) for (s, draft), length in zip(drafts, lengths, strict=True))
         return {s.order: draft for s, draft in cut if draft}
 
-    def _within_time(self, num_rows: int, num_decoding: int) -> int:
-        """The most rows of a step with drafts: others should not wait longer for their next token than they do for
-        somebody's prompt, yet a step that is long already may double."""
-        limits = self._limits
+    def _within_time(self, num_rows: int, most: int, num_decoding: int) -> int:
+        """The most rows of a step with drafts, at most `most`: others should not wait longer for their next token than
+        they do for somebody's prompt, yet a step that is long already may double."""
+        limits, most = self._limits, min(most, self._limits.max_rows)
         seconds = limits.step_seconds if num_decoding > 1 else limits.prefill_seconds
-        return self._cost.rows_within(max(seconds, 2 * self._cost.seconds(num_rows)), limits.max_rows)
+        seconds = max(seconds, 2 * self._cost.seconds(num_rows))
+        return most if self._cost.seconds(most) <= seconds else self._cost.rows_within(seconds, most)
 
     def _longest_draft(self, sequence: Sequence) -> int:
         """A draft stays within the reserved cells, leaves one token to draw behind it, and waits for what is forced."""
