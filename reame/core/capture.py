@@ -40,6 +40,8 @@ class Capture:
         self._credit = 0.0
         self._seconds_per_block = FIRST_GUESS
         self._state_bytes = 0
+        self.loses = self.waits = False
+        """The disk takes nothing at present; or has more to write than it should be given more."""
         self._nothing_at = -1
         """`num_retired` of the slots when there was nothing left to be saved."""
 
@@ -56,7 +58,7 @@ class Capture:
 
     def take(self, running: Iterable[Sequence]) -> list[Save]:
         """What to read in the step that is planned, the resident that would be evicted first first."""
-        if not self.block_tokens or self._nothing_at == self._slots.num_retired:
+        if not self.block_tokens or self.waits or self._nothing_at == self._slots.num_retired:
             return []
         running = list(running)
         if any(not sequence.first_token for sequence in running):
@@ -81,9 +83,9 @@ class Capture:
         return saves
 
     def is_saved(self, slot: Slot) -> bool:
-        """Whether the disk has, or will have, all whole blocks of it."""
+        """Whether the disk has, or will have, all whole blocks of it. While it loses things nobody can tell."""
         size = self.block_tokens
-        return size > 0 and slot.num_saved // size == len(slot.tokens) // size
+        return size > 0 and not self.loses and slot.num_saved // size == len(slot.tokens) // size
 
     def of(self, slot: Slot, room: int | None = None) -> Save | None:
         """The blocks of `slot` that are not saved yet, at most `room` of them. They count as saved from now on: what

@@ -123,6 +123,10 @@ class Scheduler:
         """What was computed for this namespace so far is of use to nobody from the next step on."""
         self.admission.forget(namespace)
 
+    def heed_disk(self, *, loses: bool, waits: bool) -> None:
+        """How the disk is doing: see `Capture`."""
+        self._capture.loses, self._capture.waits = loses, waits
+
     def take_events(self) -> list[tuple[Sequence, Event]]:
         return self._telling.take_events()
 

@@ -50,6 +50,11 @@ class Backlog:
         self._news = trio.Event()
         self._closed = False
 
+    @property
+    def is_half_full(self) -> bool:
+        """Of cells."""
+        return self._num_bytes[True] > MAX_PENDING // 2
+
     def put(self, task: Task, *, urgent: bool = False) -> bool:
         """False: there is no room, and the task is forgotten. One that somebody waits for, by `written`, is taken."""
         taken = self._num_bytes[task.of_cells]
@@ -85,7 +90,7 @@ class Backlog:
         """After a task that took `cost_s` seconds of a processor: until that is `SHARE` of the time, or nobody needs
         the processor more, or something urgent has come, or half of a room is taken, or it is closed."""
         until = trio.current_time() + cost_s / SHARE
-        while is_busy() and not (self._urgent or self._closed or self._is_half_full):
+        while is_busy() and not (self._urgent or self._closed or self._is_crowded):
             left = until - trio.current_time()
             if left <= 0:
                 return
@@ -94,8 +99,8 @@ class Backlog:
                 self._news = trio.Event()
 
     @property
-    def _is_half_full(self) -> bool:
-        return self._num_bytes[True] > MAX_PENDING // 2 or self._num_bytes[False] > MAX_TEXTS // 2
+    def _is_crowded(self) -> bool:
+        return self.is_half_full or self._num_bytes[False] > MAX_TEXTS // 2
 
     def close(self) -> None:
         """Nothing more will come: `next` ends when all is done."""

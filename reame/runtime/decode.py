@@ -47,6 +47,8 @@ class Loaded:
     seconds: float
 
 
+CATCH_UP_S = 0.25
+"""Between two looks whether there is room for more that is to be written."""
 LOOK_S = 0.05
 """Between two looks at who came or left while nothing but the disk is waited for."""
 
@@ -110,6 +112,7 @@ class DecodeLoop:
                 for namespace, _ in forgotten:
                     self.scheduler.forget(namespace)
                     self.nudge()  # somebody waits for it: one step, not as many as it may run ahead
+                self.scheduler.heed_disk(loses=self._memory.loses, waits=self._memory.is_behind)
                 batch = self.scheduler.plan(trio.current_time())
                 self._send(self.scheduler.take_events())
                 for load in self.scheduler.take_loads():
@@ -201,6 +204,8 @@ class DecodeLoop:
             if self._at_rest and not self._live and not self._to_forget:
                 self._moved_at = None
                 with trio.CancelScope() as self._rest:
+                    if self._memory.is_behind:  # what it has no room for yet is read when it has
+                        self._rest.deadline = trio.current_time() + CATCH_UP_S
                     self._add(await self._jobs.receive())
             while True:
                 self._add(self._jobs.receive_nowait())

@@ -55,6 +55,8 @@ class Memory:
     ) -> None:
         self.block_tokens = block_tokens if store else 0
         self.num_dropped = 0
+        self.loses = False
+        """What was last to be written was not, or not all of it."""
         self._store = store
         self._answers = answers
         self._fingerprint = fingerprint
@@ -118,6 +120,12 @@ class Memory:
         size = sum(map(len, saved.payloads))
         if not self._backlog.put(Task(saved.save.namespace, size, partial(self._write, saved), of_cells=True)):
             self.num_dropped += len(saved.payloads)
+            self.loses = True
+
+    @property
+    def is_behind(self) -> bool:
+        """What waits to be written takes half of its room."""
+        return self._backlog.is_half_full
 
     def era(self, namespace: str) -> int:
         """Changes when the namespace is forgotten: what was begun in an earlier era is not kept."""
@@ -249,14 +257,15 @@ class Memory:
     def _write(self, saved: Saved) -> None:
         save, size = saved.save, saved.save.block_tokens
         assert self._store is not None
-        keys = [self._root(save.namespace), *self._keys(save.tokens, save.namespace)]
+        keys, done = [self._root(save.namespace), *self._keys(save.tokens, save.namespace)], True
         for start, payload in zip(range(save.start, len(save.tokens), size), saved.payloads, strict=True):
             stop, per_key = start + size, self.block_tokens  # a state is one block, with the name of the last in it
             tokens = save.tokens[start:stop]
             link = per_key if self.whole_state else 0
             block = Block(keys[stop // per_key], keys[start // per_key], start // size, tokens, payload, link)
             until = self._pins.until(save.namespace, save.tokens[: block.stop])
-            self._store.store(block, namespace=save.namespace, until=until, element_bytes=self._element_bytes)
+            done &= self._store.store(block, namespace=save.namespace, until=until, element_bytes=self._element_bytes)
+        self.loses = not done
 
     def _keys(self, tokens: Sequence[int], namespace: str) -> list[bytes]:
         return block_keys(self._root(namespace), tokens, self.block_tokens)

@@ -257,3 +257,16 @@ def test_what_is_saved_already_is_looked_at_once() -> None:
     second = resident(slots, list(range(9)))
     capture.take(())
     assert looked == [first.id, second.id]
+
+
+def test_what_the_disk_loses_stays_in_the_cells_and_what_it_has_no_room_for_waits() -> None:
+    slots = Slots(40, 4)
+    capture = Capture(slots, 4)
+    slot = resident(slots, list(range(8)))
+    capture.waits = True
+    assert capture.take(()) == []
+    capture.waits = False
+    assert len(capture.take(())) == 1
+    assert capture.is_saved(slot)
+    capture.loses = True
+    assert not capture.is_saved(slot)
