@@ -133,7 +133,7 @@ class Matrix:
         return evolve(request, forced=self._constraints.matcher(request.constraint).forced()[: request.max_tokens - 1])
 
     def run(self, asked: Sequence[Request], names: Sequence[str], users: int, *, keep: bool = False) -> dict[str, Told]:
-        """What each request is told. Steps seem to take the same time, so that every draft seems to pay."""
+        """What each request is told. The more rows a step has the less it seems to take, so every draft seems to pay."""
         engine = self._engine
         scheduler = Scheduler(
             Slots(engine.num_cells, engine.num_seqs),
@@ -147,7 +147,7 @@ class Matrix:
         for request in asked:
             scheduler.add(self._begun(request) if names else request, 0.0)
         while (plan := scheduler.plan(0.0)) is not None:
-            scheduler.commit(plan, evolve(runner.run(plan), seconds=0.01), 0.0)
+            scheduler.commit(plan, evolve(runner.run(plan), seconds=0.01 / max(1, plan.num_rows)), 0.0)
             for sequence, event in scheduler.take_events():
                 name = sequence.request.id
                 if isinstance(event, Delta):
