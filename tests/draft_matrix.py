@@ -133,7 +133,7 @@ class Matrix:
         return evolve(request, forced=self._constraints.matcher(request.constraint).forced()[: request.max_tokens - 1])
 
     def run(self, asked: Sequence[Request], names: Sequence[str], users: int, *, keep: bool = False) -> dict[str, Told]:
-        """What each request is told. The more rows a step has the less it seems to take, so every draft seems to pay."""
+        """What each request is told. The more rows a step has the less it seems to take: every draft seems to pay."""
         engine = self._engine
         scheduler = Scheduler(
             Slots(engine.num_cells, engine.num_seqs),
