@@ -88,7 +88,8 @@ class Scheduler:
         assert sequence.max_cells <= self.admission.slots.num_cells
         self.admission.queue.add(sequence)
         if request.forced:
-            self._take_drawn(sequence, Output(request.forced, self._telling.logprobs_of_forced(request)), now)
+            output = Output(request.forced, self._telling.logprobs_of_forced(request))
+            self._take_drawn(sequence, output, now, begins=True)
         return sequence
 
     def num_live(self, tokens: Iterable[int], namespace: str) -> int:
@@ -223,8 +224,8 @@ class Scheduler:
             sequence.first_token = sequence.first_token or now
             self._take_drawn(sequence, output, now)
 
-    def _take_drawn(self, sequence: Sequence, output: Output, now: float) -> None:
-        if reason := self._telling.drawn(sequence, output, now):
+    def _take_drawn(self, sequence: Sequence, output: Output, now: float, *, begins: bool = False) -> None:
+        if reason := self._telling.drawn(sequence, output, now, begins=begins):
             self._finish(sequence, reason, now)
 
     def _finish(

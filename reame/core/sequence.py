@@ -55,6 +55,8 @@ class Sequence:
     """Generated tokens that did nothing but spell what was taken back from the prompt."""
     untold_logprobs: tuple[TokenLogprob, ...] = ()
     """Of tokens whose text is held back: told with the text, never when it turns out to be a stop string."""
+    begun: tuple[str, tuple[TokenLogprob, ...]] = ("", ())
+    """What its answer is forced to begin with, until it is told."""
     preempted: bool = False
     """It was; what it finds computed after that is not counted as cached."""
     drafts: DraftCount = Factory(DraftCount)

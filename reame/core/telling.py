@@ -28,11 +28,13 @@ class Telling:
         events, self._events = self._events, []
         return events
 
-    def drawn(self, sequence: Sequence, output: Output, now: float) -> FinishReason | None:
-        """The sequence has these tokens too, as far as it goes on. Why it is over, if it is."""
-        text = ""
+    def drawn(
+        self, sequence: Sequence, output: Output, now: float, *, begins: bool = False
+    ) -> FinishReason | None:
+        """The sequence has these tokens too, as far as it goes on. Why it is over, if it is. What it only `begins` with
+        is told with what follows: nobody has read the prompt yet, and clients take the first piece for that."""
+        (text, logprobs), sequence.begun = sequence.begun, ("", ())
         reason: FinishReason | None = None
-        logprobs: tuple[TokenLogprob, ...] = ()
         for position, token in enumerate(output.tokens):
             sequence.tokens.append(token)
             if token in self._eog_tokens:
@@ -53,7 +55,9 @@ class Telling:
             text += sequence.text.finish()
             reason = "stop" if sequence.text.stopped else reason
             logprobs += sequence.take_logprobs()
-        if text or logprobs:
+        if begins and not reason:
+            sequence.begun = text, logprobs
+        elif text or logprobs:
             self._events.append((sequence, Delta(text=text, logprobs=logprobs)))
         return reason
 

@@ -116,7 +116,7 @@ def test_a_line_that_is_forced_at_the_beginning_is_not_late() -> None:
     loop.add(evolve(request("forced", "ab", 9), generation_s=2.0, forced=(NEWLINE,)), 50.0)
     for now in (51.0, 52.9, 53.1):
         play(loop, {"forced": [1]}, now=now)
-    assert told(loop) == {"forced": ["\n", "x", "x", "x", "<length>"]}
+    assert told(loop) == {"forced": ["\nx", "x", "x", "<length>"]}
 
 
 def test_no_tokens_wanted_means_their_number_was_reached() -> None:

@@ -163,16 +163,18 @@ class TestDrafts:
         assert rows(play(loop)) == {"y": 1, "x": 2}
         assert loop.running[1].num_missing == 1
 
-    def test_what_an_answer_is_forced_to_begin_with_is_told_at_once(self) -> None:
+    def test_what_an_answer_is_forced_to_begin_with_is_told_with_what_follows(self) -> None:
+        """A client takes the first piece for the end of reading, and measures from there."""
         loop = scheduler()
         loop.add(evolve(request("x", "x", 4, logprobs=1), forced=(1, 2)), 0.0)
+        assert loop.take_events() == []
+        assert rows(play(loop)) == {"x": 3}
         (delta,) = [event for _, event in loop.take_events()]
         assert isinstance(delta, Delta)
-        assert delta.text == "ab"
+        assert delta.text == "aba"
         assert [each.logprob for each in delta.logprobs] == [0.0, 0.0]
-        assert rows(play(loop)) == {"x": 3}
         play(loop)
-        assert told(loop) == {"x": ["a", "a", "<length>"]}
+        assert told(loop) == {"x": ["a", "<length>"]}
 
     def test_a_stop_string_that_is_forced_ends_it_before_it_ran(self) -> None:
         loop = scheduler()
