@@ -75,7 +75,7 @@ class Chunks:
         self._starts: dict[int, str] = {}
         self._offsets: dict[int, CompletionLogprobs] = {}
         self._request_id = head.id
-        self._calls: defaultdict[int, CallReader] = defaultdict(partial(CallReader, wanted.must_call))
+        self._calls: defaultdict[int, CallReader] = defaultdict(partial(CallReader, wanted.must_call, wanted.either))
         self._tally = Tally(wanted.call.n, tells_fields=wanted.call.tells_fields)
         self._num_finished = 0
 

@@ -165,7 +165,8 @@ class Reply:
         text = "".join(choice.texts)
         said: dict[str, Any] = {"content": text}
         if self._wanted.tools:
-            parts = parts_of(text, must_call=self._wanted.must_call, was_cut=choice.reason == "length")
+            parts = parts_of(text, must_call=self._wanted.must_call, either=self._wanted.either,
+                             was_cut=choice.reason == "length")  # fmt: skip
             said = message_of(parts, request_id, index)
         message = {"role": "assistant", **said, "refusal": None}
         wanted = self._wanted.call.logprobs is not None

@@ -47,7 +47,8 @@ class Limits:
 class Wanted:
     """A body of `/v1/completions` or `/v1/chat/completions`, checked.
 
-    `model` "" means any. `tools`: the answer may hold calls of tools; `must_call`: and nothing else. `echo` holds the
+    `model` "" means any. `tools`: the answer may hold calls of tools; `must_call`: and nothing else; `either`: or
+    text, not both. `echo` holds the
     prompts' texts when they are to be repeated in front of the answers.
     """
 
@@ -58,6 +59,7 @@ class Wanted:
     include_usage: bool = False
     tools: bool = False
     must_call: bool = False
+    either: bool = False
     echo: tuple[str, ...] = ()
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from reame.api import schema
 from reame.api.schema import Limits, Wanted
 from reame.api.schema_conclave import read_conclave
-from reame.api.schema_format import read_confidence, read_format
+from reame.api.schema_format import Format, read_confidence, read_format
 from reame.api.schema_messages import read_messages
-from reame.api.schema_tools import read_tools
+from reame.api.schema_tools import read_tools, with_answer
+from reame.core.constraint import OF_JSON
 from reame.core.request import Call, Chat
 
 if TYPE_CHECKING:
@@ -33,8 +34,13 @@ def read_chat(raw: bytes, limits: Limits) -> Wanted:
     schema.read_heal(fields)  # healing is of completions; a wrong wish is a fault here too
     tools, form = read_tools(fields), read_format(fields)
     variables = fields.record("chat_template_kwargs")
+    either = bool(tools.shown and form.constraint)
     if tools.shown and form.constraint:
-        raise fields.fault(form.field, "and tools cannot be combined: send one of them.")
+        if form.constraint.kind not in OF_JSON:
+            raise fields.fault(form.field, "and tools cannot be combined: send one of them.")
+        tools, answer_field, form = with_answer(tools, form.constraint), form.field, Format(None, "")
+    else:
+        answer_field = ""
     logprobs, stop = _read_logprobs(fields), schema.read_stop(fields)
     stream, include_usage = schema.read_stream(fields)
     return Wanted(
@@ -58,6 +64,7 @@ def read_chat(raw: bytes, limits: Limits) -> Wanted:
             confidence=read_confidence(fields, form, logprobs=logprobs),
             constraint=tools.constraint or form.constraint,
             constraint_field="tools" if tools.constraint else form.field,
+            answer_field=answer_field,
         ),
         model=fields.text("model") or "",
         chat=True,
@@ -65,6 +72,7 @@ def read_chat(raw: bytes, limits: Limits) -> Wanted:
         include_usage=include_usage,
         tools=bool(tools.shown),
         must_call=tools.must,
+        either=either,
     )
 
 

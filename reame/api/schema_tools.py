@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from reame.api.schema_fields import Fields, kind
 from reame.core.constraint import Constraint
@@ -26,6 +26,16 @@ class Tools:
     shown: tuple[Mapping[str, Any], ...] = ()
     constraint: Constraint | None = None
     must: bool = False
+
+
+def with_answer(tools: Tools, form: Constraint) -> Tools:
+    """The same where an answer that calls nothing is JSON of this form."""
+    if tools.constraint is None or tools.must:
+        return tools
+    schema = json.loads(form.source) if form.kind == "json_schema" else {"type": "object"}
+    source = json.loads(tools.constraint.source) | {"answer": schema}
+    text = json.dumps(source, separators=(",", ":"), ensure_ascii=False)
+    return evolve(tools, constraint=Constraint("tools", text))
 
 
 def read_tools(fields: Fields) -> Tools:

@@ -17,9 +17,9 @@ def call_id(request_id: str, index: int, number: int) -> str:
     return f"call_{request_id}_{index}_{number}"
 
 
-def parts_of(text: str, *, must_call: bool = False, was_cut: bool = False) -> list[Part]:
+def parts_of(text: str, *, must_call: bool = False, either: bool = False, was_cut: bool = False) -> list[Part]:
     """Of a whole answer; see `CallReader`."""
-    reader = CallReader(must_call)
+    reader = CallReader(must_call, either)
     return [*reader.take(text), *reader.end(was_cut=was_cut)]
 
 

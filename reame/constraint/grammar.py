@@ -130,8 +130,14 @@ def _tools(asked: dict[str, Any], tokenizer: LLTokenizer) -> str:
         except ConstraintFault as fault:
             place = (tool["number"], "function", "parameters")
             raise ConstraintFault(fault.message, (*place, *fault.path), fault.keyword) from fault
-    names = [tool["name"] for tool in asked["tools"]]
-    return LLMatcher.grammar_from_lark(tool_grammar(names, schemas, must=asked["must"], parallel=asked["parallel"]))
+    names, answer = [tool["name"] for tool in asked["tools"]], None
+    if "answer" in asked:
+        try:
+            answer = _checked(asked["answer"], tokenizer)
+        except ConstraintFault as fault:
+            raise ConstraintFault(fault.message, ("answer", *fault.path), fault.keyword) from fault
+    rules = tool_grammar(names, schemas, must=asked["must"], parallel=asked["parallel"], answer=answer)
+    return LLMatcher.grammar_from_lark(rules)
 
 
 def _schema_text(schema: Any) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _AS_TAUGHT = {"whitespace_flexible": False, "key_separator": ": ", "item_separator": ", "}
 """The blanks that models were taught to write in calls."""
+_COMPACT = {"whitespace_flexible": False}
 
 
 def of_object(schema: Any) -> Any:
@@ -26,13 +27,26 @@ def of_object(schema: Any) -> Any:
     return {"type": "object"} | schema | nothing
 
 
-def tool_grammar(names: Sequence[str], schemas: Sequence[dict[str, Any]], *, must: bool, parallel: bool) -> str:
-    """Lark. `must`: the answer is a call; else it is any text, and perhaps a call after it. `parallel`: there may be
-    more calls behind the first. The schemas are those of the arguments, and compile."""
+def tool_grammar(
+    names: Sequence[str],
+    schemas: Sequence[dict[str, Any]],
+    *,
+    must: bool,
+    parallel: bool,
+    answer: dict[str, Any] | None = None,
+) -> str:
+    """Lark. `must`: the answer is a call; else it is any text, and perhaps a call after it; or with the schema `answer`
+    JSON of it or a call. `parallel`: there may be more calls behind the first. The schemas are those of the arguments,
+    and compile."""
     calls = f'call ("\\n{OPEN}" call){{0,{MOST_CALLS - 1}}}' if parallel else "call"
+    if must:
+        start = f'start: "{OPEN}" {calls}'
+    elif answer is not None:
+        start = f'start: answer | "{OPEN}" {calls}\nanswer: %json {json.dumps({**answer, "x-guidance": _COMPACT})}'
+    else:
+        start = f'start: TEXT | begun {calls}\nbegun[lazy]: TEXT "{OPEN}"\nTEXT: /(?s:.*)/'
     rules = [
-        f'start: "{OPEN}" {calls}' if must else f'start: TEXT | begun {calls}\nbegun[lazy]: TEXT "{OPEN}"',
-        "TEXT: /(?s:.*)/",
+        start,
         f"call: {' | '.join(f'call_{number}' for number in range(len(names)))}",
     ]
     end = json.dumps(f"}}\n{CLOSE}")

@@ -85,6 +85,8 @@ class Call:
     """What the answer must be."""
     constraint_field: str = ""
     """Where in the client's request it stands, for errors."""
+    answer_field: str = ""
+    """The same of the form of an answer that calls no tool, where the constraint is that of the tools."""
     confidence: bool = False
     """With a constraint: how probable each label is, or each field of the JSON."""
     conclave: Conclave | None = None

@@ -49,9 +49,13 @@ Part = Said | CallBegins | Arguments
 @define
 class CallReader:
     """Takes the pieces of one answer. What may be the beginning of a mark is held back until it is known; blanks
-    before a call are nothing that is said. `must_call`: the answer is nothing but calls."""
+    before a call are nothing that is said. `must_call`: the answer is nothing but calls. `either`: it is text or calls,
+    so that marks within a text are none."""
 
     must_call: bool = False
+    either: bool = False
+    says: bool = False
+    """Something was said."""
     num_calls: int = 0
     _held: str = ""
     _in_call: bool = False
@@ -64,7 +68,7 @@ class CallReader:
     def end(self, *, was_cut: bool = False) -> list[Part]:
         """What is left when the answer is over: text that looked like the beginning of a mark. Where the answer
         `was_cut` it is one, when a call had to come or there is more of it than a single character."""
-        was_mark = was_cut and (self.must_call or num_begun(self._held, OPEN) > 1)
+        was_mark = was_cut and (self.must_call or num_begun(self._held, OPEN) > 1) and not (self.either and self.says)
         left = "" if self.num_calls or self._in_call or was_mark else self._held
         self._held = ""
         return [Said(left)] if left else []
@@ -85,11 +89,12 @@ class CallReader:
                 self.num_calls += 1
                 yield CallBegins(self.num_calls - 1, json.loads(head.group(1)))
             else:
-                mark = self._held.find(OPEN)
+                mark = -1 if self.either and self.says else self._held.find(OPEN)
                 said = self._cut(self._surely_said(mark))
                 if said and not self.num_calls:
+                    self.says = True
                     yield Said(said)
-                if mark < 0:
+                if mark < 0 or (self.either and self.says):
                     return
                 self._cut(mark - len(said) + len(OPEN))
                 self._in_call = True

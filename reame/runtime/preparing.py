@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from reame.core.request import Call, Prompt
     from reame.runtime.prompts import Prepared, ServedModel
 
+ANSWER = ".answer"
+"""Where the schema of an answer is, in the constraint of tools that may be called instead."""
 INLINE_CHARACTERS = 4096
 """A longer text is tokenised in an I/O thread: the event loop may not stand still for more than a millisecond."""
 
@@ -46,7 +48,14 @@ class Preparing:
             compiled = partial(model.constraints.compile, call.constraint)
             grammar = await trio.to_thread.run_sync(compiled, limiter=self._compiling)
         except RequestError as error:
-            error.param = call.constraint_field + (error.param or "")
+            error.param = _place(call, error.param or "")
             raise
         await trio.lowlevel.checkpoint_if_cancelled()
         return grammar
+
+
+def _place(call: Call, param: str) -> str:
+    """In the request, of a fault at `param` of its constraint."""
+    if call.answer_field and param.startswith(ANSWER):
+        return call.answer_field + param.removeprefix(ANSWER)
+    return call.constraint_field + param

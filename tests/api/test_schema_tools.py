@@ -97,7 +97,7 @@ def test_with_none_there_is_nothing_to_call(fields: dict[str, Any]) -> None:
         ({"parallel_tool_calls": "no"}, "parallel_tool_calls"),
         ({"functions": [{"name": "f"}]}, "functions"),
         ({"function_call": {"name": "f"}}, "function_call"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"reame": {"regex": "a"}}, "reame.regex"),
     ],
 )
 def test_a_fault_names_its_field(fields: dict[str, Any], param: str) -> None:
@@ -113,3 +113,22 @@ def test_no_stop_is_looked_for_where_nothing_but_calls_may_come(choice: Any) -> 
     assert (wanted.call.stop, wanted.must_call) == (() if must else ("a",), must)
     with pytest.raises(RequestError, match="stop"):
         read(tool_choice=choice, stop=[1])
+
+
+def test_a_form_is_that_of_an_answer_without_calls() -> None:
+    schema = {"type": "object", "properties": {"a": {}}}
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    wanted = read(response_format=form, logprobs=True)
+    assert wanted.call.constraint is not None
+    assert json.loads(wanted.call.constraint.source)["answer"] == schema
+    assert (wanted.call.constraint_field, wanted.call.answer_field) == ("tools", "response_format.json_schema.schema")
+    assert (wanted.either, wanted.tools, wanted.call.confidence) == (True, True, False)
+    plain = read(response_format={"type": "json_object"})
+    assert plain.call.constraint is not None
+    assert json.loads(plain.call.constraint.source)["answer"] == {"type": "object"}
+    must = read(response_format=form, tool_choice="required")
+    assert must.call.constraint is not None
+    assert "answer" not in json.loads(must.call.constraint.source)
+    none = read(response_format=form, tool_choice="none")
+    assert none.call.constraint is not None
+    assert (none.call.constraint.kind, none.either) == ("json_schema", False)

@@ -148,3 +148,26 @@ def test_a_tool_that_is_not_strict_and_no_schema_is_refused(compiler: Constraint
     for wrong in ({"type": "wat"}, {"type": "object", "required": "a"}, {"$ref": "#/$defs/none"}):
         with pytest.raises(RequestError):
             compiler.compile(asking({"f": wrong}, must=True, strict=False))
+
+
+def test_with_a_form_an_answer_is_either_of_it_or_calls(
+    compiler: ConstraintCompiler, tokens: Tokens, vocabulary: Vocabulary
+) -> None:
+    shape = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+    source = json.loads(asking({"no-arguments": {}}, must=False).source)
+    grammar = compiler.compile(Constraint("tools", json.dumps(source | {"answer": shape})))
+    walker, seen = Walker(tokens, vocabulary.piece), set()
+    for seed in range(60):
+        walk = walker.walk(grammar.matcher(), seed)
+        parts = CallReader(either=True).take(walk.text.decode())
+        said = "".join(part.text for part in parts if isinstance(part, Said))
+        calls = [part.name for part in parts if isinstance(part, CallBegins)]
+        assert bool(said) != bool(calls)
+        if said and walk.ended:
+            assert set(json.loads(said)) >= {"ok"}
+        seen.add(bool(said))
+    assert seen == {True, False}
+    wrong = source | {"answer": {"type": "object", "properties": {"a": {"not": {}}}}}
+    with pytest.raises(RequestError) as caught:
+        compiler.compile(Constraint("tools", json.dumps(wrong)))
+    assert caught.value.param == ".answer.properties.a.not"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reame.core.chat import ChatTemplate
 from reame.core.request import Chat
 from reame.core.tool_calls import Arguments, CallBegins, CallReader, Said
-from reame.core.tools import in_general_words, knows_tools, written
+from reame.core.tools import OPEN, in_general_words, knows_tools, written
 
 if TYPE_CHECKING:
     from reame.core.tool_calls import Part
@@ -142,3 +142,17 @@ def test_a_history_of_calls_without_tools_is_told_by_the_template_if_it_can() ->
     knows = "{% for m in messages %}[{{ m.role }}{{ m.tool_calls | length if m.tool_calls }}]{% endfor %}"
     assert ChatTemplate(knows).render(Chat(messages=HISTORY)) == "[user][assistant2][tool][tool]"
     assert "[assistant: I look.\n<tool_call>" in ChatTemplate(OTHER).render(Chat(messages=HISTORY))
+
+
+@given(st.data())
+def test_of_text_or_calls_a_mark_within_a_text_is_none(data: st.DataObject) -> None:
+    for text, is_said in ((f'{{"a":"{OPEN} x {OPEN}"}}', True), (written(CALL), False)):
+        reader, parts, left = CallReader(either=True), [], text
+        while left:
+            size = data.draw(st.integers(1, len(left)))
+            parts += reader.take(left[:size])
+            left = left[size:]
+        parts += reader.end(was_cut=data.draw(st.booleans()))
+        said = "".join(part.text for part in parts if isinstance(part, Said))
+        assert said == (text if is_said else "")
+        assert any(isinstance(part, CallBegins) for part in parts) is not is_said
