@@ -20,6 +20,9 @@ LOAD_SECONDS = 0.002
 MOST_SLOWER, FORGIVING = 8.0, 0.98
 """Times the usual that one load may count; and what is left of the price after each time that it was too dear."""
 
+LEAST_PER_TOKEN = 1e-6
+"""No disk is faster."""
+
 DEFAULT_SECONDS_PER_ROW = 0.005
 """Assumed before anything was measured: careful on a small box, corrected by the first step."""
 
@@ -73,7 +76,7 @@ class StepCost:
         its moment than about the disk."""
         if tokens:
             each = max(0.0, seconds - LOAD_SECONDS) / tokens
-            self._load += WEIGHT * (min(each, MOST_SLOWER * self._load) - self._load)
+            self._load += WEIGHT * (min(each, MOST_SLOWER * max(self._load, LEAST_PER_TOKEN)) - self._load)
 
     def observe_restore(self, tokens: int, seconds: float) -> None:
         """Putting the blocks of that many tokens into the cells took this long."""

@@ -212,6 +212,9 @@ class DecodeLoop:
         except trio.WouldBlock:
             return True
         except trio.EndOfChannel:
+            if self._at_rest and self._memory.is_behind:
+                await trio.sleep(CATCH_UP_S)
+                return True
             return bool(self._live or self._num_loading) or not self._at_rest
 
     def _take_loaded(self, loaded: Loaded) -> None:
