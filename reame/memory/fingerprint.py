@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from reame.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 CHUNK = 1 << 20
@@ -32,11 +32,11 @@ def fingerprint(digest: bytes, facts: Mapping[str, str]) -> bytes:
     return hashed.digest()
 
 
-def model_digest(files: Sequence[Path], cache_dir: Path) -> bytes:
+def model_digest(files: Sequence[Path], cache_dir: Path, go_on: Callable[[], bool] = lambda: True) -> bytes:
     """32 bytes of BLAKE2b over the contents of all parts of a model. Blocks for a second a gigabyte the first time.
 
     Remembered in `cache_dir` by device, inode, size, mtime and ctime of each part: another file under the same name,
-    size and mtime has another ctime. Raises ModelError when the model cannot be read.
+    size and mtime has another ctime. Raises ModelError when the model cannot be read, or soon after `go_on` says no.
     """
     try:
         before = identity(files)
@@ -44,7 +44,7 @@ def model_digest(files: Sequence[Path], cache_dir: Path) -> bytes:
         with suppress(OSError):
             if _DIGEST.fullmatch(text := known.read_bytes()):
                 return bytes.fromhex(text.decode())
-        digest = _digest(files)
+        digest = _digest(files, go_on)
         settled = max(os.stat(file).st_ctime for file in files) < time.time() - SETTLED_S
         if settled and identity(files) == before:
             _remember(known, digest)
@@ -60,13 +60,15 @@ def identity(files: Sequence[Path]) -> str:
     return hashlib.blake2b(repr(numbers).encode(), digest_size=16).hexdigest()
 
 
-def _digest(files: Sequence[Path]) -> bytes:
+def _digest(files: Sequence[Path], go_on: Callable[[], bool]) -> bytes:
     hashed = hashlib.blake2b(digest_size=32)
     for path in files:
         with path.open("rb", buffering=0) as file:
             hashed.update(os.fstat(file.fileno()).st_size.to_bytes(8, "little"))
             while chunk := file.read(CHUNK):
                 hashed.update(chunk)
+                if not go_on():
+                    raise ModelError("reading the model was given up")
     return hashed.digest()
 
 

@@ -79,13 +79,13 @@ async def load(
 ) -> Loaded:
     """Raises ModelError when a model does not load or run here, or `go_on` said no."""
     started = time.monotonic()
-    profile = await trio.to_thread.run_sync(partial(profile_for, path), abandon_on_cancel=True)
+    profile = await trio.to_thread.run_sync(partial(profile_for, path, go_on), abandon_on_cancel=True)
     options = options_for(config, profile)
     trial = partial(try_out, config, path, options, go_on=go_on)
     options = await trio.to_thread.run_sync(trial, abandon_on_cancel=True)
     find = partial(draft_model_options, config, options, go_on=go_on)
     draft_model = await trio.to_thread.run_sync(find, abandon_on_cancel=True)
-    memory = await trio.to_thread.run_sync(partial(open_memory, config, path, options))
+    memory = await trio.to_thread.run_sync(partial(open_memory, config, path, options, go_on=go_on))
     engine = await thread.call(lambda: LlamaEngine(path, options, on_progress=on_progress))
     embedder = await _load_embedder(config, options, thread, go_on)
     log.info("model loaded in %.1f s", time.monotonic() - started)

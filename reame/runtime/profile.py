@@ -11,6 +11,7 @@ from reame.memory.fingerprint import model_digest
 from reame.runtime.model import cache_dir
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from reame.core.cost import StepCost
@@ -20,15 +21,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def profile_for(path: Path) -> Profile | None:
-    """Of exactly this CPU, model and build. May read the whole model, so call it in a thread.
+def profile_for(path: Path, go_on: Callable[[], bool] = lambda: True) -> Profile | None:
+    """Of exactly this CPU, model and build. May read the whole model, so call it in a thread; ModelError soon after
+    `go_on` says no.
 
     Of other profiles, one line says why they are not used. ModelError when the model cannot be read.
     """
     cache = cache_dir()
     if not profiles.exist(cache):
         return None
-    return profiles.load(cache, profiles.identity(model_digest(split_parts(path), cache), path.stem))
+    return profiles.load(cache, profiles.identity(model_digest(split_parts(path), cache, go_on), path.stem))
 
 
 def seed(cost: StepCost, profile: Profile | None, options: LlamaOptions) -> bool:

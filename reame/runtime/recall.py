@@ -18,6 +18,8 @@ from reame.runtime.memory import Memory
 from reame.runtime.model import cache_dir
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from reame.config import Config
     from reame.engine.llama import LlamaOptions
 
@@ -31,8 +33,11 @@ def memory_dir(config: Config) -> Path:
     return Path(config.memory.path) if config.memory.path else cache_dir() / "memory"
 
 
-def open_memory(config: Config, path: Path, options: LlamaOptions) -> Memory:
-    """Reads the whole model the first time (its digest is kept), so call it in a thread.
+def open_memory(
+    config: Config, path: Path, options: LlamaOptions, *, go_on: Callable[[], bool] = lambda: True
+) -> Memory:
+    """Reads the whole model the first time (its digest is kept), so call it in a thread. ModelError soon after `go_on`
+    says no.
 
     A directory that cannot be used is a warning: serving goes on without it.
     """
@@ -41,7 +46,7 @@ def open_memory(config: Config, path: Path, options: LlamaOptions) -> Memory:
     directory = memory_dir(config)
     try:
         salt = memory_salt(directory)
-        name = _fingerprint(path, options)
+        name = _fingerprint(path, options, go_on)
     except OSError as error:
         log.warning("nothing is kept on disk: %s: %s (set memory.path)", error.filename or directory, error.strerror)
         return forgetful()
@@ -60,7 +65,7 @@ def forgetful() -> Memory:
     return Memory(None, None, fingerprint=FORGETFUL, block_tokens=0, salt=b"", element_bytes=1)
 
 
-def _fingerprint(path: Path, options: LlamaOptions) -> bytes:
+def _fingerprint(path: Path, options: LlamaOptions, go_on: Callable[[], bool]) -> bytes:
     """Everything that decides the bytes of a cell, and nothing that does not: not threads, not the path, and the number
     of cells only where it decides how positions are told (as llama.cpp's `get_rope_factors` has it)."""
     facts = {
@@ -73,7 +78,7 @@ def _fingerprint(path: Path, options: LlamaOptions) -> bytes:
     shape = read_shape(split_parts(path))
     if shape is None or shape.long_rope:
         facts["cells"] = str(options.num_cells)
-    return fingerprint(model_digest(split_parts(path), cache_dir()), facts)
+    return fingerprint(model_digest(split_parts(path), cache_dir(), go_on), facts)
 
 
 def memory_salt(directory: Path, *, own: bytes = b"") -> bytes:

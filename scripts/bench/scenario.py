@@ -42,7 +42,7 @@ class Scale:
     long_prompt: int = 2000
     short_prompt: int = 512
     questions: int = 40
-    records: int = 200
+    records: int = 1000
     documents: int = 100
     messages: int = 40
     keys: int = 500

@@ -15,7 +15,7 @@ from reame.memory import fingerprint as module
 from reame.memory.fingerprint import MOST_DIGESTS, fingerprint, identity, model_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 facts = st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=3)
@@ -33,9 +33,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[Path]]:
     done: list[Sequence[Path]] = []
     whole = module._digest
 
-    def digest(files: Sequence[Path]) -> bytes:
+    def digest(files: Sequence[Path], go_on: Callable[[], bool]) -> bytes:
         done.append(files)
-        return whole(files)
+        return whole(files, go_on)
 
     monkeypatch.setattr(module, "_digest", digest)
     return done
@@ -113,8 +113,8 @@ def test_a_file_that_changes_while_it_is_read_is_not_remembered(
     model.write_bytes(b"GGUF")
     whole = module._digest
 
-    def digest(files: Sequence[Path]) -> bytes:
-        read = whole(files)
+    def digest(files: Sequence[Path], go_on: Callable[[], bool]) -> bytes:
+        read = whole(files, go_on)
         model.write_bytes(b"GGUF more")
         return read
 
@@ -157,3 +157,14 @@ def test_the_order_of_the_facts_does_not_count_but_where_they_begin_does() -> No
     assert fingerprint(b"d", {"a": "1", "b": "2"}) == fingerprint(b"d", {"b": "2", "a": "1"})
     prints = [fingerprint(b"d", facts) for facts in ({"ab": "c"}, {"a": "bc"}, {"abc": ""}, {"a": "b", "c": ""}, {})]
     assert len(set(prints)) == 5
+
+
+def test_who_stops_does_not_wait_for_the_whole_model(tmp_path: Path) -> None:
+    file = tmp_path / "large.gguf"
+    with file.open("wb") as data:
+        data.truncate(64 * module.CHUNK)
+    looks = iter([True, True, False])
+    with pytest.raises(ModelError, match="given up"):
+        model_digest([file], tmp_path / "cache", lambda: next(looks))
+    assert list(looks) == []
+    assert not list((tmp_path / "cache" / "digests").glob("*"))
