@@ -1,6 +1,6 @@
 """Fill in the middle: what a gap's surroundings are to a model that was trained for it. Pure.
 
-The order is prefix, suffix, middle. The lines that are being typed, at most eight, are put behind the marker of the
+The order is prefix, suffix, middle. The lines that are being typed, at most 32, are put behind the marker of the
 middle, as its beginning: the model goes on with them in one piece, and a further key stroke adds tokens at the very
 end, so that all that was computed for the last one is still good. (Before the suffix, as most servers put them, they
 would make the whole suffix new each time.) Several files come in the form of the Qwen2.5-Coder report
@@ -13,8 +13,10 @@ from typing import Protocol
 
 from attrs import frozen
 
-_LINES = 8
-"""The prefix ends where a whole number of so many lines do, so that it seldom moves."""
+_LINES = (32, 8)
+"""The prefix ends where a whole number of so many lines do, so that it seldom moves: when it does, the suffix is
+computed anew. The first number counts where there are so many lines and they are no more than `_TYPED` of the room."""
+_TYPED = 0.25
 
 _SHARES = 16
 """Where something is cut goes in steps of this share of the room: so it stays cut there for many key strokes."""
@@ -76,8 +78,11 @@ def lay_out(infill: Infill, fim: FimTokens, tokenize: Tokenize, *, room: int, fi
     ones first, then the beginning of the prefix and the end of the suffix, which keeps a quarter of the room.
     """
     special = infill.parse_special
-    above, lines = _split(infill.prefix)
-    typed = tokenize(lines, parse_special=special)
+    for most in _LINES:
+        above, lines = _split(infill.prefix, most)
+        typed = tokenize(lines, parse_special=special)
+        if above.count("\n") >= most and len(typed) <= _TYPED * room:
+            break
     prefix = tokenize(above, parse_special=special)
     suffix = tokenize(infill.suffix, parse_special=special)
     before = [*first, *tokenize(infill.before, parse_special=True)]
@@ -95,11 +100,12 @@ def lay_out(infill: Infill, fim: FimTokens, tokenize: Tokenize, *, room: int, fi
     return Layout(tokens, len(typed), is_cut)
 
 
-def _split(prefix: str) -> tuple[str, str]:
-    """What stands above the lines that are being typed, and these; where there are few lines, only the last of them."""
+def _split(prefix: str, most: int) -> tuple[str, str]:
+    """What stands above the lines that are being typed, and these, less than `most`; where there are few lines, only
+    the last of them."""
     lines = prefix.split("\n")
     whole = len(lines) - 1
-    above = whole - whole % _LINES if whole >= _LINES else whole
+    above = whole - whole % most if whole >= most else whole
     return "".join(line + "\n" for line in lines[:above]), "\n".join(lines[above:])
 
 

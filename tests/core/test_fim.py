@@ -32,11 +32,22 @@ def test_the_line_that_is_typed_is_the_middles_beginning() -> None:
     assert lay_out(Infill(prefix="a\nxyz", suffix=""), PLAIN, tokenize, room=99).typed == 3
 
 
-@pytest.mark.parametrize(("lines", "above"), [(1, 1), (7, 7), (8, 8), (9, 8), (15, 8), (16, 16), (23, 16)])
+@pytest.mark.parametrize(
+    ("lines", "above"),
+    [
+        (1, 1), (7, 7), (8, 8), (9, 8), (15, 8), (16, 16), (23, 16), (31, 24), (32, 32), (40, 32), (63, 32), (64, 64),
+    ],
+)  # fmt: skip
 def test_where_lines_are_typed_the_prefix_stays(lines: int, above: int) -> None:
     text = "".join(f"{number}\n" for number in range(lines)) + "ty"
     start = sum(len(f"{number}\n") for number in range(above))
     assert shown(Infill(prefix=text, suffix="z")) == f"<P>{text[:start]}<S>z<M>{text[start:]}"
+
+
+def test_long_lines_are_fewer() -> None:
+    text = "".join(f"{number:040}\n" for number in range(63)) + "ty"
+    assert lay_out(Infill(prefix=text, suffix="z"), PLAIN, tokenize, room=9000).typed == 31 * 41 + 2
+    assert lay_out(Infill(prefix=text, suffix="z"), PLAIN, tokenize, room=4000).typed == 7 * 41 + 2
 
 
 def test_other_files_come_first() -> None:
