@@ -14,7 +14,7 @@ _GENERATING: dict[str, Schema] = {
     "model": ANSWERING["model"],
     "n_predict": whole(-1, None, "Tokens of an answer at most; -1 = no limit, 0 = the prompt is only computed."),
     "max_tokens": whole(0, None, "Another name of n_predict."),
-    "max_completion_tokens": whole(0, None, "Another name of n_predict."),
+    "max_completion_tokens": whole(1, None, "Another name of n_predict."),
     **SAMPLING,
     **PENALTIES,
     "logit_bias": either(

@@ -190,8 +190,6 @@ def _refuse_elections(fields: Fields) -> None:
 
 
 def _read_max_tokens(fields: Fields) -> int | None:
-    """-1 means no limit; 0 computes the prompt and answers nothing."""
-    limit = fields.whole("n_predict", -1, schema.NO_LIMIT)
-    if limit is None:
-        limit = schema.read_max_tokens(fields, least=0)
-    return None if limit == -1 else limit
+    """-1 means no limit; 0 computes the prompt and answers nothing. A wrong one is a fault beside a right one too."""
+    limit, other = fields.whole("n_predict", -1, schema.NO_LIMIT), schema.read_max_tokens(fields, least=0)
+    return other if limit is None else None if limit == -1 else limit

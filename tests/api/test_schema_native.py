@@ -94,6 +94,11 @@ def test_refused(fields: dict[str, Any]) -> None:
         assert param_at_fault(read, **fields) == name
 
 
+def test_a_wrong_budget_is_a_fault_beside_a_right_one() -> None:
+    assert param_at_fault(native, n_predict=3, max_tokens=-1) == "max_tokens"
+    assert param_at_fault(infill, n_predict=0, max_completion_tokens=0) == "max_completion_tokens"
+
+
 def test_a_number_of_answers_that_is_not_used_must_be_one_all_the_same() -> None:
     assert param_at_fault(native, n_cmpl=1, n=500) == "n"
 
