@@ -9,7 +9,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING
 
-from attrs import field, frozen
+from attrs import Factory, frozen
 
 from reame.batch.line import MAX_LINE
 from reame.config_rules import printable
@@ -30,11 +30,7 @@ class Table:
 
     path: Path
     delimiter: str
-    name: Path = field()
-
-    @name.default
-    def _own_name(self) -> Path:
-        return self.path
+    name: Path = Factory(lambda self: self.path, takes_self=True)
 
     @contextmanager
     def rows(self) -> Iterator[Iterator[list[str]]]:
@@ -47,7 +43,6 @@ class Table:
             yield self._told(file)
 
     def _told(self, lines: Iterator[str]) -> Iterator[list[str]]:
-        csv.field_size_limit(MAX_LINE)
         reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
         found = (row for row in reader if row)
         try:
@@ -66,13 +61,21 @@ class Table:
 
 
 def table_of(path: Path, delimiter: str) -> Table:
-    """`delimiter` empty: the one with which most rows have as many fields as the header, and then most fields."""
+    """`delimiter` empty: the one with which most rows have as many fields as the header, and then most fields; a comma
+    where the header has one field with each."""
+    csv.field_size_limit(MAX_LINE)
     try:
         if not S_ISREG(path.stat().st_mode):
             raise ConfigError(f"{printable(path)}: not a file: a table is read twice, write it into one")
     except OSError as error:
         raise unreadable(path, error) from None
-    return Table(path=path, delimiter=delimiter or max(DELIMITERS, key=lambda one: _fit(path, one)))
+    return Table(path=path, delimiter=delimiter or _guessed(path))
+
+
+def _guessed(path: Path) -> str:
+    fits = {one: _fit(path, one) for one in DELIMITERS}
+    best = max(fits, key=lambda one: fits[one])
+    return best if any(fits[best]) else ","
 
 
 def _fit(path: Path, delimiter: str) -> tuple[float, int]:

@@ -47,7 +47,7 @@ def as_lines(question: Question) -> Iterator[Lines]:
     with ExitStack() as stack:
         file, copy = _temporary(stack, ".jsonl"), _temporary(stack, ".csv")
         _copy(question.table.path, copy)
-        asked = evolve(question, table=evolve(question.table, path=Path(copy.name), name=question.table.name))
+        asked = evolve(question, table=evolve(question.table, path=Path(copy.name)))
         with asked.table.rows() as found:
             header = next(found)
             new_columns(asked, header)

@@ -216,7 +216,7 @@ def test_rows_keep_their_names_wherever_they_stand_and_however_long_answers_may_
         ("Name;Preis, netto, EUR\nLampe;3\n", ["Name", "Preis, netto, EUR"]),
         ('"Name, first";town\n"x, y";z\n', ["Name, first", "town"]),
         ("a,b;c,d\n1,2,3\n", ["a", "b;c", "d"]),
-        ("name\na, b\n", ["name"]),
+        ("name\na\n", ["name"]),
         ("a\tb, c\n1\t2\n", ["a", "b, c"]),
     ],
 )
@@ -239,3 +239,8 @@ def test_a_table_that_comes_through_a_pipe_is_refused(tmp_path: Path) -> None:
             None, csv=tmp_path / "pipe", delimiter="", prompt_file=tmp_path / "p.txt", columns=(), schema=None,
             max_tokens=made.max_tokens,
         )  # fmt: skip
+
+
+def test_a_table_of_one_column_stays_one_of_commas_and_long_fields_are_no_obstacle(tmp_path: Path) -> None:
+    assert question(tmp_path, table="name\na\n").table.delimiter == ","
+    assert question(tmp_path, table=f"name,text\na,{'long ' * 40_000}\n").table.delimiter == ","
