@@ -71,7 +71,8 @@ class Protocols:
     async def responses(self) -> Response:
         asked = await self.routes.wanted(read_responses)
         if asked.referred:
-            asked = asked.with_items(await self._items(asked.referred))
+            with_items = partial(asked.with_items, await self._items(asked.referred))
+            asked = await trio.to_thread.run_sync(with_items, limiter=self.routes.parsing)
         history = (await self._kept(asked.previous))["messages"] if asked.previous else []
         after = partial(asked.after, history, self.routes.limits())
         wanted = await trio.to_thread.run_sync(after, limiter=self.routes.parsing)

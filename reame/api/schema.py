@@ -47,8 +47,7 @@ class Limits:
 class Wanted:
     """A body of `/v1/completions` or `/v1/chat/completions`, checked.
 
-    `model` "" means any. `tools`: the answer may hold calls of tools; `must_call`: and nothing else; `either`: or
-    text, not both. `echo` holds the
+    `model` "" means any. `tools`: the answer may hold calls of tools; `must_call`: and nothing else. `echo` holds the
     prompts' texts when they are to be repeated in front of the answers.
     """
 
@@ -59,8 +58,12 @@ class Wanted:
     include_usage: bool = False
     tools: bool = False
     must_call: bool = False
-    either: bool = False
     echo: tuple[str, ...] = ()
+
+    @property
+    def either(self) -> bool:
+        """The answer is text of a form or calls of tools, not both."""
+        return bool(self.call.answer_field)
 
 
 def read_fields(raw: bytes) -> Fields:

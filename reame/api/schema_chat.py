@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from reame.api.schema_fields import Fields
 
 MAX_TOP_LOGPROBS = 20
-_TAKEN = frozenset({"messages", "tools", "documents", "add_generation_prompt", "strftime_now", "range"})
+_TAKEN = frozenset(
+    {"messages", "tools", "add_generation_prompt", "strftime_now", "range", "bos_token", "eos_token"}
+)
 """Variables that are the server's to set."""
 
 
@@ -34,13 +36,11 @@ def read_chat(raw: bytes, limits: Limits) -> Wanted:
     schema.read_heal(fields)  # healing is of completions; a wrong wish is a fault here too
     tools, form = read_tools(fields), read_format(fields)
     variables = fields.record("chat_template_kwargs")
-    either = bool(tools.shown and form.constraint)
+    answer_field = ""
     if tools.shown and form.constraint:
         if form.constraint.kind not in OF_JSON:
             raise fields.fault(form.field, "and tools cannot be combined: send one of them.")
         tools, answer_field, form = with_answer(tools, form.constraint), form.field, Format(None, "")
-    else:
-        answer_field = ""
     logprobs, stop = _read_logprobs(fields), schema.read_stop(fields)
     stream, include_usage = schema.read_stream(fields)
     return Wanted(
@@ -72,7 +72,6 @@ def read_chat(raw: bytes, limits: Limits) -> Wanted:
         include_usage=include_usage,
         tools=bool(tools.shown),
         must_call=tools.must,
-        either=either,
     )
 
 

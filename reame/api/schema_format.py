@@ -83,7 +83,7 @@ def _asked(fields: Fields) -> Iterator[Format]:
         yield from _of_named(own, _OWN)
     if vllm is not None:
         yield from _of_vllm(vllm)
-    yield from _of_named(fields, _TOP)
+    yield from _of_named(fields, _TOP, absent=(None, ""))
 
 
 def _of_response_format(response: Fields) -> Iterator[Format]:
@@ -123,9 +123,9 @@ def _of_vllm(fields: Fields) -> Iterator[Format]:
         raise fields.fault("structural_tag", "is not supported: use json, regex, choice, grammar or json_object.")
 
 
-def _of_named(fields: Fields, names: dict[str, Kind]) -> Iterator[Format]:
+def _of_named(fields: Fields, names: dict[str, Kind], absent: tuple[Any, ...] = (None,)) -> Iterator[Format]:
     for name, what in names.items():
-        if fields.get(name) is not None and not (name == "grammar" and names is _TOP and fields.get(name) == ""):
+        if fields.get(name) not in absent:
             yield Format(_constraint(fields, name, what), fields.param(name))
 
 

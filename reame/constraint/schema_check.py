@@ -62,7 +62,8 @@ def check_schema(root: Any) -> None:
 
 
 def without_unsupported(root: Any) -> Any:
-    """A schema that lets through all that this one does, without keywords that are not known or not supported."""
+    """A schema without keywords that are not known or not supported. It lets through all that this one does, but for
+    the nulls of OpenAPI's `nullable`."""
 
     def change(schema: Any) -> Any:
         if not isinstance(schema, dict):

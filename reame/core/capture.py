@@ -68,17 +68,17 @@ class Capture:
         saves = []
         if room <= 0:
             return []
-        waits = False
+        all_seen = True
         for slot in self._slots.residents():
             if self._slots.whole_state and any(is_trail(slot, sequence) for sequence in running):
-                waits = True
+                all_seen = False
                 continue
             if save := self.of(slot, room):
                 saves.append(save)
                 room -= (len(save.tokens) - save.start) // save.block_tokens
                 if room <= 0:
                     break
-        if not saves and not waits:
+        if all_seen and not saves:
             self._nothing_at = self._slots.num_retired
         return saves
 

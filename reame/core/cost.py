@@ -17,8 +17,9 @@ WEIGHT = 0.25
 LOAD_SECONDS = 0.002
 """For finding blocks on the disk and handing them from thread to thread, however few they are."""
 
-MOST_SLOWER, FORGIVING = 8.0, 0.98
-"""Times the usual that one load may count; and what is left of the price after each time that it was too dear."""
+MOST_SLOWER, FADING = 8.0, 0.999
+"""Times the usual that one load may count; and what is left of the price after each step: what is too dear to be loaded
+is not measured again either."""
 
 LEAST_PER_TOKEN = 1e-6
 """No disk is faster."""
@@ -56,6 +57,8 @@ class StepCost:
         old = self._seconds.get(edge, scaled)
         self._seconds[edge] = old + WEIGHT * (scaled - old)
         self._known = {}
+        self._load *= FADING
+        self._restore *= FADING
 
     def seconds(self, rows: int) -> float:
         """Expected seconds of a step of `rows` rows: on the line between the nearest measured counts, and in
@@ -84,13 +87,8 @@ class StepCost:
             self._restore += WEIGHT * (seconds / tokens - self._restore)
 
     def pays_to_load(self, tokens: int) -> bool:
-        """Whether that many tokens come sooner from the disk than by computing them. What is not loaded is not measured
-        again, so each no makes a yes a little more likely."""
-        if LOAD_SECONDS + tokens * (self._load + self._restore) < self.seconds(tokens):
-            return True
-        self._load *= FORGIVING
-        self._restore *= FORGIVING
-        return False
+        """Whether that many tokens come sooner from the disk than by computing them."""
+        return LOAD_SECONDS + tokens * (self._load + self._restore) < self.seconds(tokens)
 
     def rows_within(self, seconds: float, limit: int) -> int:
         """The most rows, at most `limit`, of a step that stays within `seconds` (or a billionth more, as sums round);

@@ -17,6 +17,7 @@ _LINES = (32, 8)
 """The prefix ends where a whole number of so many lines do, so that it seldom moves: when it does, the suffix is
 computed anew. The first number counts where there are so many lines and they are no more than `_TYPED` of the room."""
 _TYPED = 0.25
+"""Longer, they would push too much else out of a context."""
 
 _SHARES = 16
 """Where something is cut goes in steps of this share of the room: so it stays cut there for many key strokes."""

@@ -77,7 +77,7 @@ def _share_of_the_cpu(machine: Machine) -> Iterator[Finding]:
         yield Finding(
             Level.WARNING,
             f"the kernel stopped this cgroup in {percent(machine.throttled)} of its periods: it wants more time",
-            "keep engine.threads at or below the quota, and other processes out of this group",
+            "raise the quota, to whole CPUs if you can, and keep other processes out of this group",
         )
     if len(share.cpus) < machine.online:
         yield Finding(

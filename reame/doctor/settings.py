@@ -53,8 +53,8 @@ def settings(
         yield from _repacking(measured.model, config, options)
     if measured is not None and measured.model is not None:
         yield from _cells_kind(config)
-    if measured is not None and measured.model is not None and not own.serves:
-        yield from _room(machine, measured.model, config, options, idle=memory.idle if memory else 0)
+        if not own.serves:
+            yield from _room(machine, measured.model, config, options, idle=memory.idle if memory else 0)
     if machine.disk is not None and not machine.disk.read_only:
         yield from _disk(machine.disk.free + own.disk_bytes, machine.disk.mount, config)
 

@@ -99,7 +99,7 @@ class AnswerStore:
         """Delete the answer that was put under this key, bytes too where no other process reads just now. Whether there
         was one."""
         with self._turn:
-            return bool(self.path.exists() and self._safely(lambda database: self._drop(database, key)))
+            return bool(os.path.exists(self.path) and self._safely(lambda database: self._drop(database, key)))
 
     def forget(self, namespace: str) -> int:
         """Delete all answers of a namespace, bytes too. How many. OSError when that is not possible."""
@@ -112,19 +112,19 @@ class AnswerStore:
     def prune(self) -> int:
         """Bring the database within its budget, which may have become smaller. How many answers went."""
         with self._turn:
-            return (self._safely(self._prune) if self.path.exists() else None) or 0
+            return (self._safely(self._prune) if os.path.exists(self.path) else None) or 0
 
     def verify(self) -> tuple[int, int]:
         """Read every answer and delete the damaged. How many are sound; how many were not (a database: one)."""
         with self._turn:
             before = self._num_corrupt()
-            sound = (self._safely(self._verify) if self.path.exists() else None) or 0
+            sound = (self._safely(self._verify) if os.path.exists(self.path) else None) or 0
             return sound, self._num_corrupt() - before
 
     def stats(self) -> AnswerStats:
         """Reads one row."""
         with self._turn:
-            there = self._safely(_held) if self.path.exists() else None
+            there = self._safely(_held) if os.path.exists(self.path) else None
             answers, size = there or (0, 0)
             counts = asdict(self._counts) | {"corrupt": self._num_corrupt()}
             return AnswerStats(answers=answers, bytes=size, **counts)

@@ -76,7 +76,7 @@ class Inbox:
         except (FileNotFoundError, NotADirectoryError):
             return True
         except OSError:
-            return False
+            pass
         return False
 
     def reopen(self) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from reame.core.request import Chat
 from reame.errors import RequestError
 from reame.runtime.prompts import num_characters, prepare
 
@@ -30,7 +31,7 @@ class Preparing:
 
     async def prompt(self, model: ServedModel, prompt: Prompt, call: Call) -> Prepared:
         function = partial(prepare, model, prompt, call)
-        if num_characters(prompt) <= INLINE_CHARACTERS:
+        if _is_short(prompt):
             return function()
         prepared = await trio.to_thread.run_sync(function, limiter=self._tokenising)
         await trio.lowlevel.checkpoint_if_cancelled()  # the client may have left meanwhile
@@ -52,6 +53,15 @@ class Preparing:
             raise
         await trio.lowlevel.checkpoint_if_cancelled()
         return grammar
+
+
+def _is_short(prompt: Prompt) -> bool:
+    """Of what a template writes as JSON the length is not known before."""
+    if isinstance(prompt, Chat) and (
+        prompt.tools or prompt.variables or any(message.get("tool_calls") for message in prompt.messages)
+    ):
+        return False
+    return num_characters(prompt) <= INLINE_CHARACTERS
 
 
 def _place(call: Call, param: str) -> str:

@@ -74,7 +74,7 @@ def num_characters(prompt: Prompt) -> int:
         case Infill():
             return len(prompt.prefix) + len(prompt.suffix) + sum(len(text) for _, text in prompt.extra)
         case Chat():
-            return sum(len(str(part)) for part in (*prompt.messages, *prompt.tools))
+            return sum(len(str(message.get("content"))) for message in prompt.messages)
     return 0
 
 

@@ -132,3 +132,14 @@ def test_a_form_is_that_of_an_answer_without_calls() -> None:
     none = read(response_format=form, tool_choice="none")
     assert none.call.constraint is not None
     assert (none.call.constraint.kind, none.either) == ("json_schema", False)
+
+
+def test_variables_of_the_template_are_the_requests_but_for_the_servers_own() -> None:
+    given = {"enable_thinking": False, "documents": [{"text": "a"}]}
+    (prompt,) = read(chat_template_kwargs=given).call.prompts
+    assert isinstance(prompt, Chat)
+    assert prompt.variables == given
+    for name in ("messages", "tools", "bos_token"):
+        with pytest.raises(RequestError) as caught:
+            read(chat_template_kwargs={name: "x"})
+        assert caught.value.param == f"chat_template_kwargs.{name}"
