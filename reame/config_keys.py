@@ -32,6 +32,15 @@ class ApiKey:
     secret: str = field(repr=False)
 
 
+def known_names(path: str) -> tuple[str, ...]:
+    """Names of the keys in the file, as far as they can be read here: the copy that a service has is gone while it does
+    not run. None for no file."""
+    try:
+        return tuple(key.name for key in load_api_keys(path)) if path else ()
+    except ConfigError:
+        return ()
+
+
 def load_api_keys(path: str | os.PathLike[str]) -> tuple[ApiKey, ...]:
     """The keys in the file at `path`, one a line: `name:key`, or the key alone, which is then named by its hash (the
     same name wherever the line stands).

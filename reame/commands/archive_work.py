@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from reame.config import Config
-from reame.config_keys import ApiKey, check_name, load_api_keys
+from reame.config_keys import check_name, known_names
 from reame.errors import ConfigError, ReameError
 from reame.memory import archive_files, archive_upkeep
 from reame.memory.archive_files import archive_tag
@@ -62,11 +62,8 @@ class Group:
 
 
 def here(config: Config) -> Here:
-    """Nothing is made or opened yet. The copy of the keys that a service has is gone while it does not run."""
-    keys: tuple[ApiKey, ...] = ()
-    with suppress(ConfigError):
-        keys = load_api_keys(config.server.api_keys_file) if config.server.api_keys_file else ()
-    names = ("", *(key.name for key in keys))
+    """Nothing is made or opened yet."""
+    names = ("", *known_names(config.server.api_keys_file))
     salt = own_salt(config)
     return Here(config, memory_dir(config) / archive_files.NAME, {archive_tag(name, salt): name for name in names})
 

@@ -4,15 +4,15 @@ takes longer than showing a help text."""
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
 from reame.commands.archive_work import own_salt
-from reame.config_keys import load_api_keys
-from reame.errors import ConfigError, ReameError
+from reame.config_keys import known_names
+from reame.errors import ReameError
 from reame.memory import answers, archive_files, block_directory, upkeep
 from reame.memory.answers import AnswerStore
 from reame.memory.block_directory import BlockDirectory
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from reame.config import Config
-    from reame.config_keys import ApiKey
 
 @frozen
 class Kept:
@@ -95,12 +94,8 @@ def closing(here: Kept) -> Iterator[None]:
 
 
 def _names(config: Config) -> dict[str, str]:
-    """Tags of namespaces and the names of their API keys, as far as they are known here: the copy of the keys that a
-    service has is gone while it does not run."""
-    keys: tuple[ApiKey, ...] = ()
-    with suppress(ConfigError):
-        keys = load_api_keys(config.server.api_keys_file) if config.server.api_keys_file else ()
-    return {namespace_tag(name): name for name in ("", *(key.name for key in keys))}
+    """Tags of namespaces and the names of their API keys, as far as they are known here."""
+    return {namespace_tag(name): name for name in ("", *known_names(config.server.api_keys_file))}
 
 
 def _say_deleted(blocks: int, size: int, old: int, *, as_json: bool) -> int:
