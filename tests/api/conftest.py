@@ -11,6 +11,8 @@ from reame.api.app import create_app
 from reame.config import Config
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from quart.typing import TestClientProtocol
 
 
@@ -23,3 +25,11 @@ def intake() -> ScriptedIntake:
 def client(intake: ScriptedIntake) -> TestClientProtocol:
     """The application in this process, without sockets and with the defaults."""
     return create_app(Config(), intake, NoMetrics(), ()).test_client()
+
+
+@pytest.fixture
+def note(tmp_path: Path) -> Path:
+    """A text to be warmed."""
+    file = tmp_path / "note.txt"
+    file.write_text("Once upon a time\n")
+    return file

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from scripted import ScriptedIntake, chat_body, finish, serving
 from test_server import GET, answer, is_over
-from test_streams import post, receive_until
+from wire import post, receive_until
 
 from reame.core.events import Delta
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 from scripted import PATIENCE_S, NoMetrics, ScriptedIntake, chat_body, finish, serving
+from wire import CHAT, post, receive_until
 
 from reame.api import server
 from reame.api.app import create_app
@@ -21,25 +22,6 @@ if TYPE_CHECKING:
     from scripted import Step
 
     from reame.core.request import Call
-
-CHAT = "/v1/chat/completions"
-
-
-def post(body: dict[str, Any], path: str = CHAT, *, extra: str = "") -> bytes:
-    """A request as bytes."""
-    data = json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{extra}"
-    return f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data
-
-
-async def receive_until(stream: trio.SocketStream, mark: bytes) -> bytes:
-    """What comes, up to and with `mark`; the end of the stream before it is a failure."""
-    got = b""
-    while mark not in got:
-        part = await stream.receive_some()
-        assert part, f"the connection ended after {got!r}"
-        got += part
-    return got
 
 
 async def test_a_stream_has_its_headers(intake: ScriptedIntake) -> None:
