@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from jsonschema import Draft202012Validator
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts" / "lib"))
 
 from bench.code import TYPED_TOKENS, typing
 from bench.day import HOUR_S, HOURS, KINDS, day

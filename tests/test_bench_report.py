@@ -8,13 +8,14 @@ import sys
 from io import StringIO
 from pathlib import Path
 
+import pytest
 from attrs import evolve
 from rich.console import Console
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts" / "lib"))
 
 from bench import llama_bench
-from bench.harness import Outcome, Result, is_quiet, quietest
+from bench.harness import Outcome, Result, is_quiet, quietest, rounds_of
 from bench.noise import Noise
 from bench.report import notes, rows, table, to_json
 from bench.scenario import FULL, QUICK, Metric, Run, Scenario
@@ -95,6 +96,28 @@ def test_noisy_rounds_are_left_out_whatever_they_measured() -> None:
     assert [is_quiet(played) for played in rounds] == [False, True, False, True]
     assert quietest(rounds, 3) == [rounds[0], rounds[1], rounds[3]]
     assert quietest(rounds, 9) == rounds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "noisy", "played"),
+    [
+        (1000, (), 7),  # all that were asked for
+        (1000, (1, 2), 9),  # and others for the noisy ones
+        (50, (), 5),  # of ten seconds each: the fifth ends in time
+        (49, (), 4),
+        (5, (), 3),  # the fewest of which a ratio is printed
+        (0, (), 3),
+    ],
+)
+def test_rounds_end_with_their_time_but_are_three_at_least(seconds: float, noisy: tuple[int, ...], played: int) -> None:
+    now = [100.0]
+
+    def one(place: int) -> list[Outcome]:
+        now[0] += 10
+        return [outcome(speed=place, others=0.3 if place in noisy else 0.0)]
+
+    made = rounds_of(one, rounds=7, tries=14, seconds=seconds, clock=lambda: now[0])
+    assert [run.values["speed"] for (run,) in made] == list(range(played))
 
 
 def test_discarded_rounds_are_told() -> None:

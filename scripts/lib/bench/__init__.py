@@ -1,4 +1,4 @@
-"""Reame measured beside what people would use instead. Run `scripts/bench/run --help`; read `docs/benchmarks.md`.
+"""Reame measured beside what people would use instead. Run `./scripts/bench --help`; read `docs/benchmarks.md`.
 
 A *scenario* (`scenarios/`, one file each) says what it measures and whom it favours. `harness` plays it on every *side*
 (`sides`: Reame, llama-server, llama-bench) in turn, A B A B, round by round, while `noise` watches what else the

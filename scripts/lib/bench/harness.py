@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 MOST_TRIES = 2
 """A scenario plays at most so many times the rounds asked for, in order to have as many quiet ones."""
 
+FEWEST_ROUNDS = 3
+"""A scenario has so many whatever its time: no ratio is printed of fewer."""
+
 WARM_UP = -1
 """Number of the round that is not counted: first touches of pages, first sizes of buffers."""
 
@@ -44,6 +49,8 @@ class Options:
     draft: str
     scale: Scale
     quiet_wait_s: float
+    minutes: float | None = None
+    """For all scenarios together; None: as long as their rounds take."""
     peer: Remote | None = None
     """A server that runs already and takes llama-server's place."""
 
@@ -87,8 +94,8 @@ Runner = Callable[[int], Outcome]
 """Measures one side in the round of that number."""
 
 
-def play(scenario: Scenario, ours: Side, options: Options, tell: Tell) -> Result:
-    """Start the servers of all sides, run every round, stop them. Raises BenchError."""
+def play(scenario: Scenario, ours: Side, options: Options, tell: Tell, *, seconds: float = math.inf) -> Result:
+    """Start the servers of all sides, run the rounds for about `seconds`, stop them. Raises BenchError."""
     setup = Setup(
         model=options.model,
         threads=options.threads,
@@ -109,11 +116,10 @@ def play(scenario: Scenario, ours: Side, options: Options, tell: Tell) -> Result
             assert server is not None
             warm_up(server, scenario, options)
             runners.append(partial(_run_server, server, scenario, options))
-        played: list[Round] = []
         rounds = options.rounds if options.rounds_asked else min(options.rounds, scenario.most_rounds)
         tries = MOST_TRIES * rounds if options.quiet_wait_s else rounds
-        while sum(map(is_quiet, played)) < rounds and len(played) < tries:
-            played.append(_round(len(played), scenario, sides, runners, options, tell))
+        one = partial(_round, scenario=scenario, sides=sides, runners=runners, options=options, tell=tell)
+        played = rounds_of(one, rounds=rounds, tries=tries, seconds=seconds)
     kept = quietest(played, rounds)
     return Result(
         scenario=scenario,
@@ -140,6 +146,27 @@ def _started(
     server = start(side, setup, binaries=options.binaries, scratch=scratch)
     stack.callback(server.stop)
     return server
+
+
+def rounds_of(
+    one: Callable[[int], Round],
+    *,
+    rounds: int,
+    tries: int,
+    seconds: float,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[Round]:
+    """Rounds until `rounds` of them were quiet, `tries` at most. Behind `FEWEST_ROUNDS` none begins that would end
+    later than `seconds` from now if it took as long as the longest one before."""
+    ends, longest = clock() + seconds, 0.0
+    played: list[Round] = []
+    while sum(map(is_quiet, played)) < rounds and len(played) < tries:
+        begun = clock()
+        if len(played) >= FEWEST_ROUNDS and begun + longest > ends:
+            break
+        played.append(one(len(played)))
+        longest = max(longest, clock() - begun)
+    return played
 
 
 def is_quiet(played: Round) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import signal
@@ -30,13 +31,14 @@ if TYPE_CHECKING:
 
     from bench.scenario import Scenario
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 WIDTH = 118
+HOUR = 60.0
 AT_LEAST_ONE = Parameter(validator=validators.Number(gte=1))
 SAY = Console(stderr=True, highlight=False, soft_wrap=True)
 
 app = App(
-    name="scripts/bench/run",
+    name="./scripts/bench",
     help="Reame beside llama-server and llama-bench of the same llama.cpp build. docs/benchmarks.md explains.",
     version_flags=[],
 )
@@ -48,6 +50,7 @@ def bench(
     scenario: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     model: str = "smollm2-135m",
     rounds: Annotated[int | None, AT_LEAST_ONE] = None,
+    minutes: Annotated[float | None, AT_LEAST_ONE] = None,
     quick: Annotated[bool, Parameter(negative="")] = False,
     draft: str = "qwen2.5-coder-0.5b",
     threads: Annotated[int | None, AT_LEAST_ONE] = None,
@@ -70,7 +73,10 @@ def bench(
     model
         A name that `reame list` shows, or the path of a .gguf file.
     rounds
-        Runs of each side; 7 by default, 3 with --quick.
+        Runs of each side; 7 by default if there is time, 3 with --quick.
+    minutes
+        About so long altogether: when a scenario's share is over it plays no more rounds, but three at least. An hour
+        by default; no limit where --rounds is given, nor with --quick.
     quick
         Shorter prompts and answers, three rounds: minutes, and wider spreads.
     draft
@@ -115,6 +121,7 @@ def bench(
         threads=threads or len(os.sched_getaffinity(0)),
         rounds=rounds or (3 if quick else 7),
         rounds_asked=rounds is not None,
+        minutes=minutes or (None if quick or rounds else HOUR),
         seed=seed or random.SystemRandom().randrange(1, 1 << 31),
         draft=draft,
         scale=QUICK if quick else FULL,
@@ -133,6 +140,7 @@ def run(options: Options, chosen: Sequence[Scenario], *, same: bool, json: Path 
     """Play, print and write; 1 if a scenario could not be measured. The JSON is written after every scenario, so that a
     stopped benchmark keeps the others."""
     started, failed = time.monotonic(), False
+    ends = started + 60 * options.minutes if options.minutes else None
     draw = plots.obtain() if plot else None
     facts = {
         **machine.facts(ROOT),
@@ -149,12 +157,13 @@ def run(options: Options, chosen: Sequence[Scenario], *, same: bool, json: Path 
     out = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     results: list[Result] = []
     write(json, to_json(results, facts))
-    for scenario in chosen:
+    for place, scenario in enumerate(chosen):
         if scenario.models not in options.model.name.lower():
             SAY.print(f"{scenario.name}: left out, it needs a model whose name has {scenario.models!r} in it")
             continue
+        share = ((ends - time.monotonic()) / (len(chosen) - place)) if ends else math.inf
         try:
-            results.append(play(scenario, ours or scenario.ours, options, SAY.print))
+            results.append(play(scenario, ours or scenario.ours, options, SAY.print, seconds=share))
         except BenchError as error:
             SAY.print(f"bench: {scenario.name} could not be measured: {error}")
             failed = True

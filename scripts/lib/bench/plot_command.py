@@ -1,4 +1,4 @@
-"""`scripts/bench/run plot`."""
+"""`./scripts/bench plot`."""
 
 from __future__ import annotations
 

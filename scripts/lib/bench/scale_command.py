@@ -1,4 +1,4 @@
-"""`scripts/bench/run scale`."""
+"""`./scripts/bench scale`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench import machine, plots
 from bench import scale as scaling
 from bench.files import model_file, write
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 WIDTH = 118
 AT_LEAST_ONE = Parameter(validator=validators.Number(gte=1))
 SAY = Console(stderr=True, highlight=False, soft_wrap=True)
