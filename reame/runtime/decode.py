@@ -16,6 +16,7 @@ from attrs import frozen
 
 from reame.core.events import Event, Finish, Usage
 from reame.core.vote_wave import first_wave
+from reame.runtime import bell
 from reame.runtime.archiving import archived_part
 from reame.runtime.run_ahead import News, RunAhead
 
@@ -92,17 +93,16 @@ class DecodeLoop:
         """When it last got on with its work; None while it waits for some."""
 
     async def run(self) -> None:
-        token = trio.lowlevel.current_trio_token()
-        ahead = RunAhead(
-            self.scheduler,
-            self._runner,
-            self._clock.current_time,
-            is_wanted=self._is_wanted,
-            tell=self._told,
-            wake=partial(token.run_sync_soon, self._take_news, idempotent=True),
-            most_steps=self._run_ahead,
-        )
-        async with trio.open_nursery() as readers:
+        async with bell.hung(self._take_news) as ring, trio.open_nursery() as readers:
+            ahead = RunAhead(
+                self.scheduler,
+                self._runner,
+                self._clock.current_time,
+                is_wanted=self._is_wanted,
+                tell=self._told,
+                wake=ring,
+                most_steps=self._run_ahead,
+            )
             while await self._take_in():
                 self._moved_at = trio.current_time()
                 self._drop_absent()

@@ -67,10 +67,10 @@ class RunAhead:
             self.tell(News(result, events, time))
             if not num_left or self.is_wanted() or not self.scheduler.only_decodes:
                 return
-            if self.clock() - woken >= WAKE_SECONDS or any(isinstance(event, Finish) for _, event in events):
-                self.wake()
-                woken = self.clock()
             following = self.scheduler.plan(self.clock())
             if following is None:
                 return
+            if self.clock() - woken >= WAKE_SECONDS or any(isinstance(event, Finish) for _, event in events):
+                self.wake()
+                woken = self.clock()
             batch = following
