@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
 import trio
@@ -39,6 +40,8 @@ PACE_S, TRY_PACE_S = 1.0, 0.1
 """Seconds between two looks while there are steps, and while another number of threads, maybe a bad one, is tried.
 Without any steps it sleeps.
 """
+IDLE_S = 0.5
+"""Without a step for so long, who used the cores meanwhile is not company: nobody was held up."""
 VERDICT_S = 60.0
 """Seconds between two looks at what drafts saved while there are steps: a changing workload must not fill the log."""
 
@@ -116,13 +119,15 @@ class Tuner:
 
     async def run(self) -> None:
         with self._scope:
+            looked = -inf
             async for step in self._steps:
                 steps = [step, *self._waiting()]
-                self._choose_spin()
+                self._choose_spin(was_idle=step.at - step.seconds > looked + IDLE_S)
                 if self._adapts:
                     await self._judge(steps)
                 self._say_whether_drafts_pay()
                 await trio.sleep(TRY_PACE_S if self._one.is_trying or self._more.is_trying else PACE_S)
+                looked = self._clock.current_time()
 
     def _waiting(self) -> list[StepTime]:
         return [self._steps.receive_nowait() for _ in range(self._steps.statistics().current_buffer_used)]
@@ -143,8 +148,11 @@ class Tuner:
                 await self._thread.call(partial(self._set, self._one.threads, self._more.threads))
                 return
 
-    def _choose_spin(self) -> None:
-        if self._spin is None or not self._spin_choice.observe(self._company()):
+    def _choose_spin(self, *, was_idle: bool) -> None:
+        if self._spin is None:
+            return
+        company = self._company()
+        if was_idle or not self._spin_choice.observe(company):
             return
         if self._spin_choice.is_short:
             self._spin.shorten()

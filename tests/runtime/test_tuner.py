@@ -21,7 +21,7 @@ from reame.core.step_time import StepTime
 from reame.core.thread_choice import LEAST_WAIT_S, MOST_WAIT_S, SPAN_S, SPAN_STEPS, TRY_STEPS
 from reame.engine.thread import InlineThread, decode_thread
 from reame.runtime.metrics import Metrics
-from reame.runtime.tuner import MOST_STEPS, PACE_S, TRY_PACE_S, VERDICT_S, Tuner, cpu_pressure, may_adapt
+from reame.runtime.tuner import IDLE_S, MOST_STEPS, PACE_S, TRY_PACE_S, VERDICT_S, Tuner, cpu_pressure, may_adapt
 from reame.speculation.verdict import LEAST_DRAWN
 
 if TYPE_CHECKING:
@@ -293,16 +293,39 @@ class Switch:
 async def test_the_spin_follows_the_company(autojump_clock: object, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     machine, switch = Machine(), Switch()
-    company = iter([0.0, 1.0, 0.9, *[0.1] * PATIENCE, 0.2])
+    company = iter([2.0, 0.0, 1.0, 0.9, *[0.1] * PATIENCE, 0.2])  # the first: before there was anything to do
     tuner = machine.tuner(InlineThread(), adapts=False, spin=switch, company=lambda: next(company))
     shown = []
     async with running(tuner):
-        for _ in range(7):
+        for _ in range(8):
             await feed(tuner, [0.1])
             shown.append(machine.metrics.registry.get_sample_value("reame_short_spin"))
     assert switch.told == ["short", "long"]
-    assert shown == [0, 1, 1, 1, 1, 0, 0]
+    assert shown == [0, 0, 1, 1, 1, 1, 0, 0]
     assert told(caplog) == [
         "threads spin only shortly: others use these cores too",
         "threads spin long again: nobody else uses these cores",
     ]
+
+
+async def test_who_used_the_cores_while_there_was_nothing_to_do_is_no_company(autojump_clock: object) -> None:
+    machine, switch = Machine(), Switch()
+    company = iter([0.0, 0.0, 2.0, 0.0, 2.0])
+    tuner = machine.tuner(InlineThread(), adapts=False, spin=switch, company=lambda: next(company))
+    async with running(tuner):
+        await feed(tuner, [0.1, 0.1])
+        await trio.sleep(10 * IDLE_S)
+        await feed(tuner, [0.1, 0.1])
+        assert switch.told == []
+        await feed(tuner, [0.1])
+        assert switch.told == ["short"]
+
+
+async def test_steps_that_take_long_are_no_idleness(autojump_clock: object) -> None:
+    machine, switch = Machine(), Switch()
+    tuner = machine.tuner(InlineThread(), adapts=False, spin=switch, company=lambda: 2.0)
+    async with running(tuner):
+        await feed(tuner, [0.1])
+        await trio.sleep(10 * IDLE_S)
+        await feed(tuner, [PACE_S + 10 * IDLE_S])
+    assert switch.told == ["short"]
