@@ -58,7 +58,7 @@ class EngineConfig:
     cells: int = setting(
         0,
         Whole(0, 67_108_864),
-        "Tokens that all requests together hold in the KV cache (this is RAM); 0 = twice context.",
+        "Tokens that all requests together hold in the KV cache (this is RAM); 0 = twice context, or the model's own.",
     )
     slots: int = setting(16, Whole(1, MAX_SEQUENCES), "Requests computed at once; more of them wait in the queue.")
     residents: int = setting(

@@ -30,7 +30,7 @@ from reame.errors import ModelError
 from reame.host.features import llama_library
 from reame.host.probe import probe
 from reame.runtime import logs
-from reame.runtime.fit import expected, fitted
+from reame.runtime.fit import expected, fitted, trained_context
 from reame.runtime.model import cache_dir, options_for, try_out
 from reame.runtime.recall import memory_dir
 
@@ -118,10 +118,10 @@ def _bytes_below(directory: Path) -> int:
 
 
 async def _examine(wanted: Wanted, config: Config, spec: str, machine: Machine) -> Examined:
-    options = options_for(config)
     if machine.missing:
-        return Examined(options=options)
+        return Examined(options=options_for(config))
     path, findings = _model(spec)
+    options = options_for(config, trained=trained_context(path) if path else 0)
     if wanted.quick:
         if path is None:
             return Examined(options=options)

@@ -42,7 +42,8 @@ class ModelShape:
     """`kv_values`: numbers that one token leaves in the KV cache, keys and values of all layers. `state_values`:
     numbers (f32) of the state that a sequence of a recurrent or hybrid model has. `matrices`: bytes of the weights that
     rows are multiplied with, by kind; only kinds that llama.cpp may repack. `long_rope`: the number of cells decides by
-    which factors positions are turned, and so what is in a cell.
+    which factors positions are turned, and so what is in a cell. `context`: tokens that it was trained for, 0 when the
+    file does not tell.
     """
 
     architecture: str
@@ -54,6 +55,7 @@ class ModelShape:
     state_values: int = 0
     matrices: Mapping[str, int] = Factory(dict)
     long_rope: bool = False
+    context: int = 0
 
 
 def read_shape(parts: Sequence[Path]) -> ModelShape | None:
@@ -118,6 +120,7 @@ def _shape(head: dict[str, Any], weight_bytes: int, matrices: dict[str, int]) ->
         vocab_size=_whole(head.get("tokenizer.ggml.tokens", 0)),
         state_values=state * num_states,
         matrices=matrices,
+        context=_whole(head.get(f"{name}.context_length", 0)),
     )
 
 

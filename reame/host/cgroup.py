@@ -42,6 +42,12 @@ def memory_limit(root: Path = ROOT) -> MemoryLimit | None:
     return min(limits, key=lambda found: found.limit - found.used, default=None)
 
 
+def swap_limit(root: Path = ROOT) -> MemoryLimit | None:
+    """What the group may have swapped out, and has."""
+    found = (_swap(root, folder) for folder in folders(root, "memory"))
+    return min((each for each in found if each), key=lambda found: found.limit - found.used, default=None)
+
+
 def throttled(root: Path = ROOT) -> float:
     """Share of the quota's periods in which the group was stopped, since it began; 0 when there is no quota."""
     for folder in folders(root, "cpu"):
@@ -64,6 +70,21 @@ def folders(root: Path, controller: str) -> Iterator[PurePosixPath]:
             inside = path[len(top) :] if path == top or path.startswith(top.rstrip("/") + "/") else ""
             folder = PurePosixPath(point.lstrip("/")) / inside.lstrip("/")
             yield from (parent for parent in (folder, *folder.parents) if parent.is_relative_to(point.lstrip("/")))
+
+
+def _swap(root: Path, folder: PurePosixPath) -> MemoryLimit | None:
+    """v1 limits RAM and swap together: the swap is what that leaves beyond RAM."""
+
+    def bytes_of(name: str) -> int | None:
+        return number(read(root, folder / f"memory.{name}"))
+
+    if (limit := bytes_of("swap.max")) is not None:
+        return MemoryLimit(limit, bytes_of("swap.current") or 0)
+    both, alone = bytes_of("memsw.limit_in_bytes"), bytes_of("limit_in_bytes")
+    if both is None or alone is None or both >= _NO_LIMIT:
+        return None
+    used = (bytes_of("memsw.usage_in_bytes") or 0) - (bytes_of("usage_in_bytes") or 0)
+    return MemoryLimit(max(0, both - alone), max(0, used))
 
 
 def _mounts(root: Path, controller: str) -> Iterator[tuple[int, str, str]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from reame.host.cgroup import memory_limit
+from reame.host.cgroup import memory_limit, swap_limit
 from reame.host.reading import ROOT, cpu_list, kilobytes, number, read
 
 if TYPE_CHECKING:
@@ -23,7 +23,10 @@ class Ram:
     """What could be had now without swapping: of the machine, and below the limit."""
     limit: int | None
     swap_total: int
+    """As much of the machine's as the cgroup may use."""
     swap_used: int
+    """Of that, by the cgroup where it has a limit."""
+    swap_free: int
     swappiness: int | None
     memlock: int | None
     """What this process may lock; None: no limit."""
@@ -41,15 +44,16 @@ def ram(root: Path = ROOT) -> Ram:
     info = read(root, "proc/meminfo")
     total = kilobytes(info, "MemTotal") or 0
     free = kilobytes(info, "MemAvailable") or kilobytes(info, "MemFree") or total
-    swap = kilobytes(info, "SwapTotal") or 0
-    group = memory_limit(root)
+    swap, swap_free = kilobytes(info, "SwapTotal") or 0, kilobytes(info, "SwapFree") or 0
+    group, swapped = memory_limit(root), swap_limit(root)
     huge = re.search(r"\[(\w+)\]", read(root, "sys/kernel/mm/transparent_hugepage/enabled"))
     return Ram(
         total=total,
         available=min(free, max(0, group.limit - group.used)) if group else free,
         limit=group.limit if group and group.limit < total else None,
-        swap_total=swap,
-        swap_used=swap - (kilobytes(info, "SwapFree") or 0),
+        swap_total=min(swap, swapped.limit) if swapped else swap,
+        swap_used=min(swap, swapped.used) if swapped else swap - swap_free,
+        swap_free=min(swap_free, max(0, swapped.limit - swapped.used)) if swapped else swap_free,
         swappiness=number(read(root, "proc/sys/vm/swappiness")),
         memlock=_memlock(read(root, "proc/self/limits")),
         huge_pages=huge[1] if huge else "",

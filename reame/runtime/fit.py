@@ -76,6 +76,12 @@ def _smaller(options: LlamaOptions, memory: Ram, *, may_switch: bool) -> Iterato
         yield evolve(options, extra_buffers=False), _most(memory)
 
 
+def trained_context(path: Path) -> int:
+    """Tokens that the model was trained for; 0 when its file does not tell."""
+    shape = read_shape(split_parts(path))
+    return shape.context if shape else 0
+
+
 def expected(path: Path, options: LlamaOptions) -> Footprint | None:
     """What loading it will take; None when the head of the file does not tell."""
     shape = read_shape(split_parts(path))
@@ -90,7 +96,7 @@ def _needs(shape: ModelShape, options: LlamaOptions) -> Footprint:
 
 def _most(memory: Ram) -> int:
     """What can be held before the kernel kills: swapped memory is slow, and still memory."""
-    return memory.available + memory.swap_total - memory.swap_used
+    return memory.available + memory.swap_free
 
 
 def _refusal(path: Path, shape: ModelShape, options: LlamaOptions, needs: Footprint, memory: Ram) -> str:

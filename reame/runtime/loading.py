@@ -17,6 +17,7 @@ from reame.runtime.archiving import open_archive
 from reame.runtime.drafting import draft_model_options, load_draft_model, new_drafter, outlook, why_off
 from reame.runtime.embeddings import load_embedder
 from reame.runtime.first_steps import take_first_steps
+from reame.runtime.fit import trained_context
 from reame.runtime.model import new_scheduler, options_for, served_model, try_out
 from reame.runtime.profile import profile_for, seed
 from reame.runtime.recall import open_memory
@@ -80,7 +81,8 @@ async def load(
     """Raises ModelError when a model does not load or run here, or `go_on` said no."""
     started = time.monotonic()
     profile = await trio.to_thread.run_sync(partial(profile_for, path, go_on), abandon_on_cancel=True)
-    options = options_for(config, profile)
+    trained = await trio.to_thread.run_sync(trained_context, path)
+    options = options_for(config, profile, trained=trained)
     trial = partial(try_out, config, path, options, go_on=go_on)
     options = await trio.to_thread.run_sync(trial, abandon_on_cancel=True)
     find = partial(draft_model_options, config, options, go_on=go_on)

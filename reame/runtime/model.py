@@ -52,8 +52,9 @@ def cache_dir() -> Path:
     return Path.home() / ".cache" / "reame"
 
 
-def options_for(config: Config, profile: Profile | None = None) -> LlamaOptions:
-    """The engine's options, with everything that the config leaves open decided for this machine.
+def options_for(config: Config, profile: Profile | None = None, *, trained: int = 0) -> LlamaOptions:
+    """The engine's options, with everything that the config leaves open decided for this machine and a model that was
+    `trained` for so many tokens (0: not known).
 
     Threads that the doctor measured win over the quick choice, as far as quota and affinity still allow them.
     """
@@ -64,7 +65,7 @@ def options_for(config: Config, profile: Profile | None = None) -> LlamaOptions:
         threads, prefill_threads = choice.value, prefill_threads or choice.prefill
         log.info("%s", choice.reason)
     return LlamaOptions(
-        num_cells=engine.cells or 2 * engine.context,
+        num_cells=engine.cells or 2 * min(engine.context, trained or engine.context),
         num_seqs=engine.slots + engine.residents,
         max_rows=max(engine.batch_rows, engine.slots),
         max_sampled=_max_sampled(config),

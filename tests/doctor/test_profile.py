@@ -147,6 +147,16 @@ def test_its_threads_count_while_the_machine_gives_them() -> None:
     assert measured_threads(PROFILE, less).value == 1, "the quota came after the measurement"
 
 
+def test_a_model_of_short_texts_gets_cells_for_two_of_them() -> None:
+    """A 4 GB box can hold what it was made for, not 16,000 tokens of a model of 2,048."""
+    few = override(Config(), {"engine.context": 1000})
+    assert [options_for(Config(), trained=trained).num_cells for trained in (0, 2048, 8192, 32768)] == [
+        16384, 4096, 16384, 16384,
+    ]  # fmt: skip
+    assert options_for(few, trained=2048).num_cells == 2000
+    assert options_for(override(Config(), {"engine.cells": 9000}), trained=2048).num_cells == 9000
+
+
 def test_the_engine_s_threads_come_from_it_unless_the_config_says_otherwise() -> None:
     one = evolve(PROFILE, threads=1, prefill_threads=1)
     assert (options_for(Config(), one).threads, options_for(Config(), one).prefill_threads) == (1, 1)

@@ -134,6 +134,28 @@ def test_a_watch_does_not_count_its_own_work() -> None:
     assert 0 <= found.stolen <= 1
 
 
+@pytest.mark.parametrize(
+    ("limits", "swap"),
+    [
+        ({}, (2_000, 500, 1_500)),
+        ({"swap.max": "max", "swap.current": "9"}, (2_000, 500, 1_500)),
+        ({"swap.max": "0", "swap.current": "0"}, (0, 0, 0)),  # docker run -m 2g --memory-swap 2g
+        ({"swap.max": "1000", "swap.current": "100"}, (1_000, 100, 900)),
+        ({"swap.max": "9000", "swap.current": "100"}, (2_000, 100, 1_500)),  # the machine has no more
+    ],
+)
+def test_swap_is_what_the_cgroup_lets_be_swapped(
+    tmp_path: Path, limits: dict[str, str], swap: tuple[int, int, int]
+) -> None:
+    root = oracle_a1(tmp_path)
+    info = "MemTotal: 8000 kB\nMemAvailable: 4000 kB\nSwapTotal: 2000 kB\nSwapFree: 1500 kB\n"
+    service = "sys/fs/cgroup/system.slice/reame.service"
+    in_bytes = {name: str(int(text) << 10) if text.isdigit() else text for name, text in limits.items()}
+    plant(root, {"proc/meminfo": info, **{f"{service}/memory.{name}": text for name, text in in_bytes.items()}})
+    found = ram(root)
+    assert (found.swap_total >> 10, found.swap_used >> 10, found.swap_free >> 10) == swap
+
+
 def test_a_memory_limit_above_the_machine_is_none(tmp_path: Path) -> None:
     root = oracle_a1(tmp_path)
     plant(root, {"sys/fs/cgroup/memory.max": "90000000000\n"})

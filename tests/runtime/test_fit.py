@@ -32,7 +32,7 @@ MB = 1 << 20
 OPTIONS = LlamaOptions(num_cells=16384, num_seqs=48, threads=2, prefill_threads=2)
 SHAPE = ModelShape(
     architecture="llama", weight_bytes=98362432, kv_values=30 * 3 * 128, embedding=576, feed_forward=1536,
-    vocab_size=49152, matrices={"Q8_0": 30081024},
+    vocab_size=49152, matrices={"Q8_0": 30081024}, context=8192,
 )  # fmt: skip
 X86, ARM = frozenset({"avx2", "avx512f"}), frozenset({"asimd", "asimddp"})
 
@@ -178,8 +178,8 @@ def test_an_embedding_that_is_the_output_too_is_multiplied_with(tmp_path: Path) 
 def machine(monkeypatch: pytest.MonkeyPatch, *, free: int, swap: int = 0) -> None:
     """So many bytes are free here."""
     there = Ram(
-        total=free, available=free, limit=None, swap_total=swap, swap_used=0, swappiness=60, memlock=None,
-        huge_pages="", numa_nodes=1,
+        total=free, available=free, limit=None, swap_total=swap, swap_used=0, swap_free=swap, swappiness=60,
+        memlock=None, huge_pages="", numa_nodes=1,
     )  # fmt: skip
     monkeypatch.setattr(fit, "ram", lambda: there)
 
