@@ -61,7 +61,7 @@ class Daemon:
     leaves it out of `signals`. When the front ends by itself, so does the daemon.
 
     SIGHUP runs `reload` in a thread, if there is one; when it comes because the terminal is gone it is an end like
-    SIGTERM. A `supervisor` is told what happens.
+    SIGTERM, but not for who was started to outlive it (nohup). A `supervisor` is told what happens.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class Daemon:
         self._reload = reload
         self._reloads = trio.CapacityLimiter(1)
         self._had_terminal = has_terminal()
+        self._outlives_it = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         self._supervisor = supervisor or Supervisor({})
         self._stopping = trio.Event()
         self._loop: DecodeLoop | None = None
@@ -185,7 +186,7 @@ class Daemon:
     async def _watch(self, signals: AsyncIterator[int], nursery: trio.Nursery) -> None:
         async for number in signals:
             name = signal.Signals(number).name
-            if number == signal.SIGHUP and has_terminal() == self._had_terminal:
+            if number == signal.SIGHUP and (self._outlives_it or has_terminal() == self._had_terminal):
                 nursery.start_soon(self._read_again)
                 continue
             if self._stopping.is_set():

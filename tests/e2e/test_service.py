@@ -241,10 +241,24 @@ def test_a_terminal_that_is_closed_ends_it(box: Box) -> None:
     assert "SIGHUP: finishing what runs" in daemon.log
 
 
-def in_terminal(descriptor: int) -> list[str]:
-    """A wrapper that makes this terminal the daemon's own."""
+def test_with_nohup_it_outlives_its_terminal(box: Box) -> None:
+    mine, its = pty.openpty()
+    with box.start(wrapper=in_terminal(its, "signal.signal(signal.SIGHUP, signal.SIG_IGN)"), pass_fds=[its]) as daemon:
+        os.close(its)
+        daemon.wait_ready()
+        os.close(mine)
+        daemon.send(signal.SIGHUP)  # as a shell does that is left
+        daemon.wait_for("INFO reloaded")
+        daemon.send(signal.SIGTERM)
+        assert daemon.wait_exit() == 0
+    assert "SIGHUP: finishing what runs" not in daemon.log
+
+
+def in_terminal(descriptor: int, before: str = "") -> list[str]:
+    """A wrapper that makes this terminal the daemon's own, and does something `before`."""
     code = f"""
-import fcntl, os, sys, termios
+import fcntl, os, signal, sys, termios
+{before}
 os.setsid()
 fcntl.ioctl({descriptor}, termios.TIOCSCTTY, 0)
 os.close({descriptor})
