@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_TOOLS = 128
-FUNCTION_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+FUNCTION_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+"""As long as Anthropic has them; names of MCP servers' tools may be longer than OpenAI's 64."""
 
 
 @frozen
@@ -51,7 +52,7 @@ def read_tools(fields: Fields) -> Tools:
         raise fields.fault("tools", "has two functions of the same name.")
     parallel = fields.get("parallel_tool_calls") is None or fields.flag("parallel_tool_calls")
     must, only = _read_choice(fields, names)
-    if not tools or only == "none":
+    if not tools or only is None:
         return Tools()
     callable_ = [
         {
@@ -79,7 +80,7 @@ def _read_tool(fields: Fields, index: int, tool: Any) -> dict[str, Any]:
     if function is None:
         raise inner.fault("function", "is required.")
     if not FUNCTION_NAME.fullmatch(function.text("name") or ""):
-        raise function.fault("name", "must have 1 to 64 letters, digits, underscores, dots or dashes.")
+        raise function.fault("name", "must have 1 to 128 letters, digits, underscores, dots or dashes.")
     function.text("description")
     function.flag("strict")
     function.record("parameters")
@@ -87,13 +88,13 @@ def _read_tool(fields: Fields, index: int, tool: Any) -> dict[str, Any]:
     return {"type": "function", "function": told}
 
 
-def _read_choice(fields: Fields, names: list[str]) -> tuple[bool, str]:
-    """(whether a call there must be, the only function that may be called: "" for any, "none" for none)."""
+def _read_choice(fields: Fields, names: list[str]) -> tuple[bool, str | None]:
+    """(whether a call there must be, the only function that may be called: "" for any, None for none)."""
     choice = fields.get("tool_choice")
     if choice is None or choice in ("none", "auto", "required"):
         if choice == "required" and not names:
             raise fields.fault("tool_choice", "needs tools.")
-        return choice == "required", "none" if choice == "none" else ""
+        return choice == "required", None if choice == "none" else ""
     if not isinstance(choice, dict):
         raise fields.fault("tool_choice", 'must be "none", "auto", "required" or a function of those in tools.')
     inner = Fields(choice, "tool_choice")

@@ -8,10 +8,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from llguidance import LLMatcher, LLParserLimits
-from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from reame.constraint.closed import closed
 from reame.constraint.fault import ConstraintFault
+from reame.constraint.gbnf import lark_of
 from reame.constraint.locate import locate
 from reame.constraint.schema_check import check_schema, without_unsupported
 from reame.constraint.schema_tree import at, with_at
@@ -157,10 +157,7 @@ def _text(constraint: Constraint) -> str:
 def _lark(source: str) -> str:
     """Lark as it is, GBNF translated."""
     if "::=" in _LARK_TEXT.sub("", source):
-        try:
-            source = gbnf_to_lark(source)
-        except Exception as error:  # the translator raises many kinds, and stumbles over some texts
-            raise ConstraintFault(f"cannot be read as GBNF: {_line(str(error))}") from error
+        source = lark_of(source)
     if "<" in _LARK_TEXT.sub("", source):
         raise ConstraintFault("asks for a special token; texts only are supported")
     return source

@@ -24,7 +24,7 @@ def of_object(schema: Any) -> Any:
         keyword in schema for keyword in (*COMBINING, "additionalProperties", "patternProperties")
     )
     nothing = {} if names_some else {"properties": {}, "additionalProperties": False}
-    return {"type": "object"} | schema | nothing
+    return schema | {"type": "object"} | nothing
 
 
 def tool_grammar(

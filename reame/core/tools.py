@@ -36,9 +36,13 @@ To call one, write a JSON object with its name and arguments inside of <tool_cal
 The results come back inside of <tool_response></tool_response>."""
 
 
+_OTHER_FORMS = ("<function=", "<arg_key>")
+"""Of Qwen3-Coder and its successors, and of GLM: between the same marks, but no JSON."""
+
+
 def knows_tools(template: str) -> bool:
     """Whether a chat template shows tools to its model, and writes calls the way they are read here."""
-    return "tools" in template and OPEN in template
+    return "tools" in template and OPEN in template and not any(form in template for form in _OTHER_FORMS)
 
 
 def in_general_words(messages: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> list[dict[str, Any]]:

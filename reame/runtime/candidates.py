@@ -11,6 +11,7 @@ from reame.core.draft import DraftCount
 from reame.core.events import Delta, Finish, Usage
 from reame.core.vote import Progress, Verdict
 from reame.core.vote_ballot import ballot
+from reame.core.vote_calls import calls_ballot
 from reame.core.vote_count import Outcome, Vote
 from reame.core.vote_election import Election
 from reame.core.vote_fork import confidence, least_certain
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from reame.core.events import TokenLogprob
     from reame.core.request import Request
-    from reame.core.vote import Conclave, VoteKind
+    from reame.core.vote import Ballot, Conclave, VoteKind
 
 
 @define(eq=False)
@@ -215,14 +216,17 @@ class Candidates:
         candidate = self.candidates[index]
         assert candidate.finish is not None
         ended = candidate.finish.reason == "stop" and not candidate.finish.error
-        constraint = candidate.request.constraint
-        is_label = constraint is not None and constraint.kind == "choice"
-        found = ballot(candidate.text, self._kind, is_label=is_label) if ended else None
+        found = self._said(candidate) if ended else None
         if found is None or candidate.usage is None:
             self._election.silent(index)
         else:
             weight = confidence(candidate.tokens)
             self._election.voted(index, Vote(found, candidate.usage.completion_tokens, weight))
+
+    def _said(self, candidate: Candidate) -> Ballot | None:
+        text, constraint = candidate.text, candidate.request.constraint
+        is_label = constraint is not None and constraint.kind == "choice"
+        return calls_ballot(text, constraint) or ballot(text, self._kind, is_label=is_label)
 
     def _called(self) -> list[tuple[int, Request]]:
         """Those held back, once the others cannot decide without them."""

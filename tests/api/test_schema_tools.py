@@ -66,6 +66,11 @@ def test_which_may_be_called(fields: dict[str, Any], names: list[str], must: boo
     assert asked["tools"][-1] == {"number": 1, "name": "wait", "parameters": {}, "strict": False}
 
 
+def test_a_function_may_be_called_none() -> None:
+    named = {"type": "function", "function": {"name": "none"}}
+    assert [each["name"] for each in source(tools=[*TOOLS, tool("none")], tool_choice=named)["tools"]] == ["none"]
+
+
 @pytest.mark.parametrize("fields", [{"tool_choice": "none"}, {"tools": []}, {"tools": None}])
 def test_with_none_there_is_nothing_to_call(fields: dict[str, Any]) -> None:
     wanted = read(**fields)
@@ -82,7 +87,7 @@ def test_with_none_there_is_nothing_to_call(fields: dict[str, Any]) -> None:
         ({"tools": [{"type": "function"}]}, "tools[0].function"),
         ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name"),
         ({"tools": [tool("two words")]}, "tools[0].function.name"),
-        ({"tools": [tool("x" * 65)]}, "tools[0].function.name"),
+        ({"tools": [tool("x" * 129)]}, "tools[0].function.name"),
         ({"tools": [tool("f", description=5)]}, "tools[0].function.description"),
         ({"tools": [tool("f", parameters=[])]}, "tools[0].function.parameters"),
         ({"tools": [tool("f", strict="yes")]}, "tools[0].function.strict"),

@@ -177,3 +177,19 @@ def test_the_space_that_some_vocabularies_add_is_taken_away(text: str) -> None:
     vocabulary = SpacedVocabulary()
     tokens = Cutter(vocabulary, vocabulary.pieces)(text)
     assert b"".join(map(vocabulary.piece, tokens)) == text.encode()
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ('root ::= word " is " word "."\nword ::= [a-zA-Z ]+', "The house is red."),
+        ('root ::= line+\nline ::= "- " [^\\n]+ "\\n"', "- one\n- two\n"),
+        ('root ::= "\\u0041BC" [\\u00C0-\\u017F] "caf\\u00e9"', "ABC\u00e9caf\u00e9"),
+        ('root ::= "(" root ")" | "x"', "((x))"),
+    ],
+)
+def test_gbnf_means_what_llama_cpp_makes_of_it(
+    compiler: ConstraintCompiler, vocabulary: Vocabulary, tokens: Tokens, source: str, text: str
+) -> None:
+    matcher = fed(compiler.compile(Constraint("grammar", source)).matcher(), vocabulary, text)
+    assert matcher.is_over or (matcher.mask() & tokens.ends).any()

@@ -171,3 +171,16 @@ def test_with_a_form_an_answer_is_either_of_it_or_calls(
     with pytest.raises(RequestError) as caught:
         compiler.compile(Constraint("tools", json.dumps(wrong)))
     assert caught.value.param == ".answer.properties.a.not"
+
+
+def test_arguments_that_may_be_null_are_an_object_all_the_same(
+    compiler: ConstraintCompiler, tokens: Tokens, vocabulary: Vocabulary
+) -> None:
+    schema = {"type": ["object", "null"], "properties": {"x": {"type": "boolean"}}, "required": ["x"]}
+    walker = Walker(tokens, vocabulary.piece)
+    grammar = compiler.compile(asking({"a": schema}, must=True))
+    for seed in range(10):
+        reader = CallReader()
+        parts = reader.take(walker.walk(grammar.matcher(), seed).text.decode())
+        begun = {part.index: part.text for part in parts if isinstance(part, Arguments)}
+        assert all(text.startswith("{") for text in begun.values())

@@ -111,9 +111,7 @@ def test_a_conversation_in_general_words() -> None:
     assert [message["role"] for message in told] == ["system", "user", "assistant", "user"]
     assert json.dumps(TOOL) in told[0]["content"]
     assert told[2]["content"] == f"I look.\n{TEXT}\n{TEXT}"
-    assert told[3]["content"] == (
-        "<tool_response>\nsunny\n</tool_response>\n<tool_response>\nwarm\n</tool_response>"
-    )
+    assert told[3]["content"] == ("<tool_response>\nsunny\n</tool_response>\n<tool_response>\nwarm\n</tool_response>")
     assert not any("tool_calls" in message for message in told)
 
 
@@ -136,6 +134,13 @@ def test_a_template_that_knows_our_tools_gets_them_and_others_get_words() -> Non
     assert shown.startswith("[system: You may call functions")
     assert shown.endswith("</tool_response>]")
     assert "[tool:" not in shown
+
+
+@pytest.mark.parametrize("form", ["<function=weather>", "<arg_key>city</arg_key>"])
+def test_templates_that_write_calls_in_another_form_get_words(form: str) -> None:
+    other = f"{OTHER}{{% if tools %}}<tool_call>\n{form}{{% endif %}}"
+    assert not knows_tools(other)
+    assert ChatTemplate(other).render(Chat(messages=HISTORY, tools=(TOOL,))).startswith("[system: You may call")
 
 
 def test_a_history_of_calls_without_tools_is_told_by_the_template_if_it_can() -> None:

@@ -67,6 +67,19 @@ async def test_labels_of_a_list_are_votes_as_they_are() -> None:
     assert [(group.answer, group.candidates) for group in outcome.groups] == [("-1", (0, 2)), ("1", (1,))]
 
 
+async def test_calls_of_tools_are_votes_whatever_is_voted_on() -> None:
+    constraint = Constraint("tools", json.dumps({"tools": [], "must": False, "parallel": True}))
+    requests = [evolve(request, constraint=constraint) for request in _requests(call_of(3))]
+    table = Candidates(requests, Conclave(size=3), "auto", wave=3)
+    for index, name in enumerate(("delete_file", "read_file", "read_file")):
+        text = f'<tool_call>\n{{"name": "{name}", "arguments": {{"id": 5}}}}\n</tool_call>'
+        table.take(index, Delta(text=text))
+        table.take(index, Finish(reason="stop", usage=Usage(prompt_tokens=1, cached_tokens=0, completion_tokens=1)))
+    outcome = table.outcome()
+    assert outcome is not None
+    assert (outcome.elected, outcome.agreement) == (1, 2)
+
+
 async def test_progress_then_the_answer() -> None:
     events: list[Event] = []
     async with serving(config_of(slots=8)) as up:
