@@ -43,11 +43,16 @@ MAX_KEPT_CHARS = 1 << 20
 
 @define(eq=False)
 class Grammar:
-    """A compiled constraint. Any thread."""
+    """A compiled constraint. Any thread.
 
-    _fresh: LLMatcher
+    What llguidance's lexer has found out is shared by all answers, which makes them fast, and its limit of states with
+    it: so whoever meets the limit goes on with a lexer of its own, and later answers begin with a new one.
+    """
+
+    _text: str
     _tokens: Tokens
     size: int
+    _fresh: LLMatcher
     _lock: threading.Lock = field(factory=threading.Lock)
     labels: ClassVar[None] = None
     """It is no list of labels."""
@@ -55,7 +60,13 @@ class Grammar:
     def matcher(self) -> GrammarMatcher:
         """At the beginning of an answer. Takes about 50 us."""
         with self._lock:
-            return GrammarMatcher(self._fresh.deep_copy(), self._tokens)
+            return GrammarMatcher(self._fresh.deep_copy(), self._tokens, self._renewed)
+
+    def _renewed(self) -> LLMatcher:
+        """Takes as long as to compile it."""
+        with self._lock:
+            self._fresh = _started(self._text, self._tokens)
+        return _started(self._text, self._tokens)
 
 
 Compiled = Grammar | LabelGrammar
@@ -119,12 +130,10 @@ class ConstraintCompiler:
         except ConstraintFault as fault:
             raise _refusal(constraint, fault) from None
         tokens = self._tokens()
-        fresh = LLMatcher(tokens.tokenizer, text, log_level=0, limits=LIMITS)
-        if not fresh.is_error() and not fresh.is_stopped():
-            fresh.compute_bitmask()  # every answer begins there
+        fresh = _started(text, tokens)
         if fresh.is_error():
             raise RequestError(f"the constraint does not work with this model's tokens: {fresh.get_error()[:200]}")
-        return Grammar(fresh, tokens, len(constraint.source))
+        return Grammar(text, tokens, len(constraint.source), fresh)
 
     def _keep(self, constraint: Constraint, grammar: Compiled) -> None:
         with self._lock:
@@ -134,6 +143,14 @@ class ConstraintCompiler:
             while len(self._kept) > MAX_KEPT or (size > MAX_KEPT_CHARS and len(self._kept) > 1):
                 _, oldest = self._kept.popitem(last=False)
                 size -= oldest.size
+
+
+def _started(text: str, tokens: Tokens) -> LLMatcher:
+    """At the beginning of an answer, where all of them compute a mask."""
+    fresh = LLMatcher(tokens.tokenizer, text, log_level=0, limits=LIMITS)
+    if not fresh.is_error() and not fresh.is_stopped():
+        fresh.compute_bitmask()
+    return fresh
 
 
 def _refusal(constraint: Constraint, fault: ConstraintFault) -> RequestError:

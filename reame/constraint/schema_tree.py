@@ -74,4 +74,3 @@ def pointed(root: Any, reference: str) -> Path:
         root = root[key]  # type: ignore[index]
         path.append(key)
     return tuple(path)
-

@@ -24,7 +24,9 @@ def of_object(schema: Any) -> Any:
         keyword in schema for keyword in (*COMBINING, "additionalProperties", "patternProperties")
     )
     nothing = {} if names_some else {"properties": {}, "additionalProperties": False}
-    return schema | {"type": "object"} | nothing
+    kind = schema.get("type", "object")
+    may_be_none = isinstance(kind, list) and "object" in kind
+    return schema | {"type": "object" if may_be_none else kind} | nothing
 
 
 def tool_grammar(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
+from llguidance import LLParserLimits
 from walking import Walker, of_schema
 
 from reame.constraint.tokens import Cutter
@@ -193,3 +195,40 @@ def test_gbnf_means_what_llama_cpp_makes_of_it(
 ) -> None:
     matcher = fed(compiler.compile(Constraint("grammar", source)).matcher(), vocabulary, text)
     assert matcher.is_over or (matcher.mask() & tokens.ends).any()
+
+
+def test_a_lexer_that_others_have_filled_is_no_fault_of_this_answer(
+    compiler: ConstraintCompiler, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came thirteen letters before decides, so that each answer makes states that no other one had."""
+    monkeypatch.setattr("reame.constraint.compiler.LIMITS", LLParserLimits(max_lexer_states=1500))
+    grammar = compiler.compile(Constraint("regex", "(a|b)*a(a|b){12}c"))
+    letters = {letter: vocabulary.tokenize(letter, add_special=False, parse_special=False)[-1] for letter in "ab"}
+
+    def write(matcher: GrammarMatcher, seed: int, length: int) -> int:
+        """How many letters could be written."""
+        random = np.random.default_rng(seed)
+        for place in range(length):
+            with suppress(RequestError):
+                assert matcher.mask()[letters["a"]]
+                matcher.consume(letters["ab"[random.integers(2)]])
+                continue
+            return place
+        return length
+
+    beside = grammar.matcher()
+    assert write(beside, 0, 20) == 20
+    assert write(grammar.matcher(), 1, 5000) < 5000, "one answer alone is too much"
+    assert write(beside, 2, 20) == 20, "who shared the lexer goes on"
+    assert [write(grammar.matcher(), seed, 20) for seed in (3, 4)] == [20, 20], "and others begin"
+
+
+def test_a_draft_is_not_looked_at_for_long(compiler: ConstraintCompiler, vocabulary: Vocabulary) -> None:
+    """Half a thousand bytes at once took seconds, in which nobody else could do anything."""
+    grammar = compiler.compile(Constraint("grammar", 'start: s\ns: s s | "a"'))
+    (token,) = vocabulary.tokenize("aaaa", add_special=False, parse_special=False)
+    matcher = grammar.matcher()
+    for _ in range(10):
+        matcher.consume(token)
+    assert 0 < matcher.legal_prefix([token] * 200) < 200
+    assert matcher.legal_prefix([token] * 3) == 3
