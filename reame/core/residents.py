@@ -31,10 +31,12 @@ class Residents:
 
     def lend(self, namespace: str, source: Slot | None, length: int) -> Slot:
         """A running slot that holds the first `length` tokens of `source`: the source itself where nothing else of it
-        is worth keeping (a state is gone once a sequence goes on from it), else another one that shares its cells."""
+        is worth keeping (a state is gone once a sequence goes on from it, which does not matter for what yields to all
+        others), else another one that shares its cells."""
         if source is not None and not source.running:
             others = [s for s in self.slots.slots if not s.running and s is not source]
-            if (length == len(source.tokens) and not self.slots.whole_state) or not others:
+            is_state = self.slots.whole_state and not source.yields
+            if (length == len(source.tokens) and not is_state) or not others:
                 self.trim(source, length)
                 self.slots.lend(source, namespace)
                 return source

@@ -35,6 +35,11 @@ class Slot:
     num_saved: int = 0
     """Tokens from the front whose blocks were captured for the disk, or came from there."""
 
+    @property
+    def yields(self) -> bool:
+        """A resident that is evicted before all that do not."""
+        return self.last_used < 0
+
     def common_prefix(self, tokens: list[int]) -> int:
         """Length of the longest common prefix of this slot's tokens and `tokens`."""
         return common_prefix(self.tokens, tokens)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from reame.memory.archive_search import ArchivedPlace
     from reame.speculation.palimpsest import Site
 
+PATIENCE_S = 0.05
+"""Longest wait of a newcomer for the segments that somebody else opens."""
 MOST_OPEN = 32
 """Namespaces whose segments are open; each has a file descriptor a segment, and RAM for the index of what it writes:
 4 bytes a cell of its newest segment, 4 MB at most."""
@@ -93,10 +95,14 @@ class Archive:
         """Before a sequence of this namespace decodes: open its segments, and see what others have written.
 
         The first time all of them are read and checked (a tenth of a second for ten million tokens that are in the page
-        cache), then it takes microseconds. Until then `continuations` knows nothing. What cannot be read is a warning.
+        cache), then it takes microseconds. Until then `continuations` knows nothing, and does not for who comes while
+        somebody else's are read. What cannot be read is a warning.
         """
-        with self._turn:
-            self._refreshed(namespace)
+        if self._turn.acquire(timeout=PATIENCE_S):
+            try:
+                self._refreshed(namespace)
+            finally:
+                self._turn.release()
 
     def append(self, tokens: Sequence[int], *, namespace: str) -> None:
         """Keep one finished generation. When that is not possible, it is dropped and counted, and said once."""

@@ -150,7 +150,7 @@ class Daemon:
             log.info("ready: %s", model.id)
             self._supervisor.ready(self._intake.detail)
         inbox = await trio.to_thread.run_sync(open_inbox, self._config)
-        forgetting = Forgetting(inbox, loop, memory)
+        forgetting = Forgetting(inbox, loop, memory, self._intake.embeddings)
         memory.is_busy = lambda: bool(parts.scheduler.running)
         try:
             async with trio.open_nursery() as nursery:

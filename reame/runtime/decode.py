@@ -223,6 +223,7 @@ class DecodeLoop:
 
     def _add(self, job: Job) -> None:
         sequence = self.scheduler.add(job.request, trio.current_time(), job.num_on_disk)
+        sequence.traceless = job.traceless
         self._live[sequence] = job
 
     def _drop_absent(self) -> None:

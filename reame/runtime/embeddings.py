@@ -127,6 +127,11 @@ class Embeddings:
         self._metrics.prompt_tokens.inc(num_tokens)
         return Embedded(vectors, num_tokens)
 
+    def forget(self, namespace: str) -> None:
+        """The vectors of this namespace's texts."""
+        for name in [name for name in self._kept if name[0] == namespace]:
+            del self._kept[name]
+
     async def close(self) -> None:
         """Nobody asks any more."""
         await self._thread.call(self._embedder.close)

@@ -17,6 +17,7 @@ from reame.runtime.recall import memory_dir, memory_salt
 if TYPE_CHECKING:
     from reame.config import Config
     from reame.runtime.decode import DecodeLoop
+    from reame.runtime.embeddings import Embeddings
     from reame.runtime.memory import Memory
 
 LOOK_S = 1.0
@@ -43,10 +44,13 @@ class Forgetting:
     """`run` until `close`. An order that comes later is for the command: it deletes what is on disk once more when the
     daemon has ended."""
 
-    def __init__(self, inbox: Inbox | None, loop: DecodeLoop, memory: Memory) -> None:
+    def __init__(
+        self, inbox: Inbox | None, loop: DecodeLoop, memory: Memory, embeddings: Embeddings | None = None
+    ) -> None:
         self._inbox = inbox
         self._loop = loop
         self._memory = memory
+        self._embeddings = embeddings
         self._scope = trio.CancelScope()
 
     async def run(self) -> None:
@@ -58,8 +62,11 @@ class Forgetting:
                 if await trio.to_thread.run_sync(self._restore, inbox):
                     log.warning("%s was emptied while it is in use: it is filled again", inbox.directory)
                 for order in await trio.to_thread.run_sync(inbox.orders):
+                    self._memory.begin_era(order.namespace)  # what its calls still launch leaves nothing either
                     await self._loop.forget(order.namespace)
                     await self._memory.forget(order.namespace)
+                    if self._embeddings is not None:
+                        self._embeddings.forget(order.namespace)
                     await trio.to_thread.run_sync(inbox.done, order)
                     log.info("forgot all of the API key %s", order.namespace or "(none)")
                 await trio.sleep(LOOK_S)

@@ -11,13 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
+from attrs import evolve
 
 from reame.batch.width import fastest
 from reame.errors import RequestError
 from reame.runtime.allowance import DailyTokens
 from reame.runtime.conclave import Deliberation
 from reame.runtime.health import Health, Status
-from reame.runtime.job import REPLY_EVENTS, Job
+from reame.runtime.job import REPLY_EVENTS, HandOver, Job
 from reame.runtime.labelling import Asking, Labelling
 from reame.runtime.pins import Pin
 from reame.runtime.preparing import Preparing
@@ -107,7 +108,8 @@ class Intake:
 
         Raises RequestError on entry: 503 not ready, 429 no room, 400 too long for the context.
         """
-        namespace = self._own(namespace)
+        namespace, era = self._own(namespace), self.era(namespace)
+        hand_over = partial(self._hand_over, era=era)
         with self._counted():
             self.tokens.check(key)
             model = self._ready_model()
@@ -120,14 +122,14 @@ class Intake:
                 prompts = [await self._preparing.prompt(model, prompt, call) for prompt in call.prompts]
                 grammar = await self._preparing.grammar(model, call)  # held: the decode thread wants it at once
                 requests = requests_of(self._config, model, call, prompts, grammar, key=key, namespace=namespace)
-                made = self._replies(call, requests, receive, send)
+                made = self._replies(call, requests, receive, send, hand_over)
                 if self._memory is not None:
                     await self._memory.prepare_archive(namespace)
                 made.is_cut = any(prepared.is_cut for prepared in prompts)
-                made.labelling = labelling = self._labelling(model, call, grammar, requests, width=num_spare)
-                new = await self._recall(call, made)
+                made.labelling = labelling = self._labelling(model, call, grammar, requests, hand_over, width=num_spare)
+                new = await self._recall(call, made, era=era)
                 on_disk = {prompt: await self._num_on_disk(prompt, namespace) for prompt in {r.prompt for _, r in new}}
-                self._hand_over([Job(r, index, made.reply(index, send), on_disk[r.prompt]) for index, r in new])
+                hand_over([Job(r, index, made.reply(index, send), on_disk[r.prompt]) for index, r in new])
                 if labelling is not None and num_spare:
                     for prompt in {index // call.width for index, _ in new}:
                         labelling.want(prompt)
@@ -197,14 +199,21 @@ class Intake:
         return self.model
 
     def _labelling(
-        self, model: ServedModel, call: Call, grammar: Compiled | None, requests: list[Request], *, width: int
+        self,
+        model: ServedModel,
+        call: Call,
+        grammar: Compiled | None,
+        requests: list[Request],
+        hand_over: HandOver,
+        *,
+        width: int,
     ) -> Labelling | None:
         """None: it is not wanted, or there are no labels, or too many. Raises RequestError (400) when they are too long
         for the context."""
         if grammar is None or grammar.labels is None or not requests[0].labels:
             return None
         asking = Asking(tree=grammar.labels, ends=model.info.eog_tokens, context=model.context, width=max(1, width))
-        return Labelling(asking, requests[:: call.width], self._hand_over)
+        return Labelling(asking, requests[:: call.width], hand_over)
 
     def _replies(
         self,
@@ -212,6 +221,7 @@ class Intake:
         requests: list[Request],
         events: trio.MemoryReceiveChannel[tuple[int, Event]],
         send: trio.MemorySendChannel[tuple[int, Event]],
+        hand_over: HandOver,
     ) -> Replies:
         if call.conclave is None:
             return Replies(call, requests, events)
@@ -219,12 +229,12 @@ class Intake:
 
         def launch(requests: list[tuple[int, Request]]) -> None:
             self._expect_room(len(requests))
-            self._hand_over([Job(request, index, made.reply(index, send)) for index, request in requests])
+            hand_over([Job(request, index, made.reply(index, send)) for index, request in requests])
 
         made = Deliberation(call, requests, events, loop=self._loop, launch=launch)
         return made
 
-    async def _recall(self, call: Call, replies: Replies) -> list[tuple[int, Request]]:
+    async def _recall(self, call: Call, replies: Replies, *, era: int) -> list[tuple[int, Request]]:
         """Give old answers to the requests that have one. For the others, which are kept, comes back what is to be
         computed, with its index."""
         memory, remaining = self._memory, []
@@ -237,16 +247,15 @@ class Intake:
                 replies.tell_again(index, answer)
                 continue
             if key is not None:
-                own = request.namespace
-                replies.keep_answer(index, partial(memory.keep_answer, key, namespace=own, era=memory.era(own)))
+                replies.keep_answer(index, partial(memory.keep_answer, key, namespace=request.namespace, era=era))
             remaining += replies.openings(index)
         return remaining
 
-    def _hand_over(self, jobs: list[Job]) -> None:
-        """To the loop: all of them, or none (429)."""
+    def _hand_over(self, jobs: list[Job], *, era: int) -> None:
+        """To the loop: all of them, or none (429). Those of a call that began in another `era` leave nothing behind."""
         self._expect_room(len(jobs))
         for job in jobs:
-            self._send.send_nowait(job)
+            self._send.send_nowait(evolve(job, traceless=self.era(job.request.namespace) != era))
 
     def _expect_room(self, num_jobs: int) -> None:
         """Jobs whose clients have left lie in the channel until the next step, so it may be full."""

@@ -6,6 +6,7 @@ is a slow client and loses its request.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from attrs import frozen
@@ -33,10 +34,16 @@ class Reply(Protocol):
 class Job:
     """A request, and where its events go: (index of the choice, event). The client is gone when nobody receives.
 
-    The disk has the blocks of the first `num_on_disk` tokens of its prompt.
+    The disk has the blocks of the first `num_on_disk` tokens of its prompt. `traceless`: its call began before its API
+    key was forgotten, so nothing of it is kept.
     """
 
     request: Request
     index: int
     reply: Reply
     num_on_disk: int = 0
+    traceless: bool = False
+
+
+HandOver = Callable[[list[Job]], None]
+"""Gives jobs to the loop. Raises RequestError when there is no room."""

@@ -18,10 +18,10 @@ from reame.core.events import Delta, Event
 from reame.core.labels import MOST_RATED
 from reame.core.request import Sampling
 from reame.errors import RequestError
-from reame.runtime.job import Job
+from reame.runtime.job import HandOver, Job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
 
     from reame.constraint.compiler import Compiled
     from reame.core.events import TokenLogprob
@@ -70,9 +70,7 @@ def is_rated(grammar: Compiled | None) -> bool:
 class Labelling:
     """Of one call. `close` when its client has left: then the loop ends what is left of it."""
 
-    def __init__(
-        self, asking: Asking, requests: Sequence[Request], hand_over: Callable[[list[Job]], None]
-    ) -> None:
+    def __init__(self, asking: Asking, requests: Sequence[Request], hand_over: HandOver) -> None:
         """`requests`: one for each prompt. `hand_over` gives jobs to the loop; RequestError when there is no room.
 
         Raises RequestError when a prompt leaves no room for the labels.

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LOGPROB_BYTES = 120
+"""Of one probability of one token."""
+
 log = logging.getLogger(__name__)
 
 
@@ -131,10 +134,13 @@ class Memory:
         """Changes when the namespace is forgotten: what was begun in an earlier era is not kept."""
         return self._eras[namespace]
 
+    def begin_era(self, namespace: str) -> None:
+        self._eras[namespace] += 1
+
     def keep_answer(self, key: bytes, answer: Answer, namespace: str, *, era: int = 0) -> None:
         """Write this answer, soon, unless the `era` in which it was begun is over."""
         if self._answers is not None and era == self.era(namespace):
-            size = sum(len(delta.text) for delta in answer.deltas)
+            size = sum(map(_bytes_of, answer.deltas))
             self._backlog.put(Task(namespace, size, partial(self._answers.put, key, answer, namespace=namespace)))
 
     @property
@@ -195,7 +201,7 @@ class Memory:
     async def forget(self, namespace: str) -> None:
         """Until nothing of this namespace is on the disk, on its way there, or pinned. What began before will not be
         kept. The decode loop must have forgotten it already, or it goes on saving cells."""
-        self._eras[namespace] += 1
+        self.begin_era(namespace)
         self._backlog.drop(namespace)
         self._pins.drop(namespace)
         for key, (owner, _) in list(self._unwritten.items()):  # a copy: an I/O thread takes away what it has written
@@ -273,15 +279,18 @@ class Memory:
     def _root(self, namespace: str) -> bytes:
         return root_key(self._fingerprint, namespace, self.salt)
 
-    async def _try(
-        self, function: Callable[[], T], otherwise: T, *, limiter: trio.CapacityLimiter | None = None
-    ) -> T:
+    async def _try(self, function: Callable[[], T], otherwise: T, *, limiter: trio.CapacityLimiter | None = None) -> T:
         """Run it in an I/O thread. The store does not raise for a bad disk; whatever else happens is a miss too."""
         try:
             return await trio.to_thread.run_sync(function, limiter=limiter or self._io)
         except Exception:
             log.exception("the memory on disk failed")
             return otherwise
+
+
+def _bytes_of(delta: Delta) -> int:
+    """About what it takes in memory: the rivals of a token are a hundred times its text."""
+    return len(delta.text) + sum(LOGPROB_BYTES * (1 + len(token.top)) for token in delta.logprobs)
 
 
 def _cost_s(job: Callable[[], object]) -> float:

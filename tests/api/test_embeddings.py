@@ -146,6 +146,14 @@ async def test_the_same_text_is_computed_once(client: TestClientProtocol, embedd
     assert body["data"][0]["embedding"] == body["data"][1]["embedding"]
 
 
+async def test_what_was_forgotten_is_computed_again(client: TestClientProtocol, intake: ScriptedIntake) -> None:
+    assert intake.embeddings is not None
+    for key in ("", "somebody else"):
+        await client.post("/v1/embeddings", json={"input": "abc"})
+        intake.embeddings.forget(key)
+        assert len(intake.embeddings._kept) == (key != "")
+
+
 @pytest.mark.parametrize(
     ("body", "param"),
     [

@@ -113,6 +113,20 @@ def test_what_is_there_at_the_start_is_found_once_it_is_prepared(tmp_path: Path)
     assert len(segment_files(tmp_path)) == 1, "it goes on in the segment that was begun"
 
 
+def test_nobody_waits_for_segments_that_somebody_else_opens(tmp_path: Path) -> None:
+    """A quarter of a gigabyte on a cold disk takes seconds."""
+    archive = new_archive(tmp_path)
+    archive.append(LONG, namespace="a")
+    slow = threading.Event()
+    with archive._turn:
+        newcomer = threading.Thread(target=lambda: (archive.prepare(namespace="b"), slow.set()))
+        newcomer.start()
+        assert slow.wait(10), "it goes on and knows nothing"
+    newcomer.join()
+    archive.prepare(namespace="a")
+    assert following(archive, LONG[:20], namespace="a")
+
+
 def test_nothing_is_made_before_something_is_kept(tmp_path: Path) -> None:
     archive = new_archive(tmp_path / "archive")
     archive.prepare(namespace="")

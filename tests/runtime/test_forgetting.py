@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 import trio
-from attrs import frozen
+from attrs import evolve, frozen
 from serving import PacedThread, Serving, call_of, config_of, prompt_of, read, serving, text_of
 
 from reame.config import Config, MemoryConfig
 from reame.core.blocks import block_keys, root_key
 from reame.core.events import Delta
+from reame.core.vote import Conclave
 from reame.memory import inbox as inboxes
 from reame.memory.answers import AnswerStore
 from reame.memory.archive import Archive
@@ -50,6 +51,7 @@ class Kept:
     archive: Archive
 
     async def forget(self, key: str) -> None:
+        self.memory.begin_era(key)
         await self.up.loop.forget(key)
         await self.memory.forget(key)
 
@@ -122,6 +124,20 @@ async def test_what_runs_goes_on_and_leaves_nothing(kept: Kept) -> None:
     await kept.up.idle()
     assert kept.cells_of(ANNA) == 0
     assert kept.on_disk(ANNA) == 0
+    assert kept.answers.forget(ANNA) == 0
+    assert kept.archive.forget(namespace=ANNA) == 0
+
+
+async def test_what_a_call_from_before_still_launches_leaves_nothing(kept: Kept) -> None:
+    """The other candidates begin when the first is over, long after the key was forgotten."""
+    election = Conclave(size=3, vote="text", margin=2.0)
+    async with kept.up.ask(evolve(CALL, max_tokens=40, conclave=election), key=ANNA) as replies:
+        await kept.forget(ANNA)
+        answer = await read(replies)
+    await kept.up.idle()
+    assert answer.finishes[0].reason == "stop"
+    assert kept.up.loop.scheduler.num_drawn > len(answer.texts[0]) + 1, "there were others"
+    assert (kept.cells_of(ANNA), kept.on_disk(ANNA)) == (0, 0)
     assert kept.answers.forget(ANNA) == 0
     assert kept.archive.forget(namespace=ANNA) == 0
 

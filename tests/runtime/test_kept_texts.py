@@ -10,7 +10,8 @@ import pytest
 import trio
 
 from reame.core.batch import Save, Saved
-from reame.memory.answers import AnswerStore
+from reame.core.events import Delta, TokenLogprob, Usage
+from reame.memory.answers import Answer, AnswerStore
 from reame.runtime.backlog import MAX_PENDING
 from reame.runtime.memory import Memory
 
@@ -84,3 +85,16 @@ async def test_a_large_state_on_its_way_to_the_disk_keeps_no_text_out(store: Ans
         memory.keep(Saved(Save(0, "anna", (1, 2), 0, 2), (bytes(MAX_PENDING + 1),), 0.1))
         await keep(memory)
         assert await memory.text(NAME, namespace="anna") == SECRET
+
+
+async def test_old_answers_that_wait_are_weighed_with_their_probabilities(store: AnswerStore) -> None:
+    """Twenty rivals for each token are hundreds of times the text."""
+    rivals = tuple((token, b"word", -1.0) for token in range(20))
+    tokens = tuple(TokenLogprob(1, b"word", -0.5, rivals) for _ in range(200))
+    usage = Usage(prompt_tokens=1, cached_tokens=0, completion_tokens=200)
+    answer = Answer(deltas=(Delta(text=200 * "word", logprobs=tokens),), reason="stop", usage=usage)
+    async with remembering(store, now=False) as memory:
+        for number in range(100):
+            memory.keep_answer(number.to_bytes(4, "big"), answer, "")
+    stats = store.stats()
+    assert 10 < stats.answers + stats.evicted < 60, "sixteen megabytes of them wait, half a megabyte each"
