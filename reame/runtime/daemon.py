@@ -152,6 +152,8 @@ class Daemon:
         inbox = await trio.to_thread.run_sync(open_inbox, self._config)
         forgetting = Forgetting(inbox, loop, memory, self._intake.embeddings)
         memory.is_busy = lambda: bool(parts.scheduler.running)
+        if self._intake.embeddings is not None:
+            self._intake.embeddings.is_busy = memory.is_busy
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(memory.run)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections import OrderedDict
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 import trio
@@ -101,6 +102,9 @@ class Embeddings:
         self._turn = trio.Lock()
         self._io = trio.CapacityLimiter(1)
         self._num_waiting = 0
+        self._next_at = -inf
+        self.is_busy: Callable[[], bool] = lambda: False
+        """Whether somebody is being answered: then every other second is theirs."""
         self._kept: OrderedDict[tuple[str, tuple[int, ...]], NDArray[np.float32]] = OrderedDict()
 
     async def embed(self, texts: Sequence[str | tuple[int, ...]], *, key: str, namespace: str) -> Embedded:
@@ -184,6 +188,8 @@ class Embeddings:
         embedder, size = self._embedder, self._embedder.piece_rows
         await self._thread.call(embedder.begin)
         for start in range(0, len(tokens), size):
-            await trio.lowlevel.checkpoint()
-            await self._thread.call(partial(embedder.feed, tokens[start : start + size]))
+            await trio.sleep_until(self._next_at if self.is_busy() else -inf)
+            began = trio.current_time()
+            await self._thread.call(partial(embedder.feed, tokens[start : start + size]))  # a whole text for encoders
+            self._next_at = 2 * trio.current_time() - began
         return await self._thread.call(embedder.vector)

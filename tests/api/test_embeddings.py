@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from base64 import b64decode
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pytest
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from quart.typing import TestClientProtocol
+    from trio.testing import MockClock
+
+T = TypeVar("T")
 
 
 class Letters:
@@ -137,6 +140,23 @@ async def test_tokens_are_taken_as_they_are(client: TestClientProtocol, embedder
 async def test_a_long_text_is_fed_in_pieces(client: TestClientProtocol, embedder: FakeEmbedder) -> None:
     await ask(client, input="x" * 20)
     assert [len(piece) for piece in embedder.pieces] == [8, 8, 5]
+
+
+@pytest.mark.parametrize(("is_busy", "seconds"), [(False, 6), (True, 11)])
+async def test_while_others_are_answered_half_of_the_time_is_theirs(
+    embedder: FakeEmbedder, autojump_clock: MockClock, is_busy: bool, seconds: float
+) -> None:
+    """Two texts of three pieces each, and between two pieces as long as the last one took."""
+
+    class Slow(InlineThread):
+        async def call(self, function: Callable[[], T]) -> T:
+            await trio.sleep(1 if getattr(function, "func", None) == embedder.feed else 0)
+            return await super().call(function)
+
+    model = Embeddings("vectors", embedder, Slow(), Metrics(), ScriptedIntake().tokens)
+    model.is_busy = lambda: is_busy
+    await model.embed(["x" * 20, "y" * 20], key="", namespace="")
+    assert trio.current_time() == seconds
 
 
 async def test_the_same_text_is_computed_once(client: TestClientProtocol, embedder: FakeEmbedder) -> None:
