@@ -31,7 +31,7 @@ CATALOG = (
         size=386_000_000,
         kv_values=20_480,
         context=8_192,
-        advice="Short rewrites and tags in English on 1 GB of RAM; Q8_0, because small models suffer from 4 bits.",
+        advice="Short rewrites and tags in English on 2 GB; Q8_0, because small models suffer from 4 bits.",
     ),
     Entry(
         name="smollm3-3b",

@@ -61,6 +61,11 @@ class Entry:
     advice: str
 
     @property
+    def has_terms(self) -> bool:
+        """Whether its licence asks something of the user."""
+        return self.licence != "Apache-2.0"
+
+    @property
     def size_is_exact(self) -> bool:
         return self.size % 1_000_000 != 0
 

@@ -7,6 +7,7 @@ When nobody reads standard output any more (`| head`), the end is quiet, and no 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -38,6 +39,7 @@ for command in (run, batch, serve, models, doctor, warm, cache, archive, config)
 def main() -> None:
     """Entry point."""
     open_missing_streams()
+    write_in_any_locale()
     sys.exit(status_of(sys.argv[1:]))
 
 
@@ -84,6 +86,13 @@ def open_missing_streams() -> None:
             descriptor = os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(descriptor, True)
             setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8"))
+
+
+def write_in_any_locale() -> None:
+    """A character that the terminal's encoding lacks, such as a model's dash, becomes a question mark."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def misuse(error: CycloptsError) -> str:

@@ -246,7 +246,7 @@ class ServerConfig:
     tokens_per_day: int = setting(
         0,
         Whole(0, 1_000_000_000_000),
-        "Tokens of each key on a day (UTC), prompts and answers; then status 429; 0 = no limit.",
+        "Tokens of each key on a day (UTC) since the last start, prompts and answers; then status 429; 0 = no limit.",
     )
     max_connections: int = setting(
         512, Whole(1, 65_536), "Open connections at most; each costs a file descriptor and memory."

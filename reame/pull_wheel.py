@@ -78,7 +78,9 @@ async def _watch(staging: Path, progress: Progress) -> None:
 
 def _wheels(staging: Path) -> list[Path]:
     """The finished wheel at the top, or the growing one in pip's own temporary directory."""
-    return sorted(staging.rglob("*.whl"), key=lambda path: len(path.parts))
+    with suppress(OSError):  # pip takes a directory away while it is looked through
+        return sorted(staging.rglob("*.whl"), key=lambda path: len(path.parts))
+    return []
 
 
 def _size(path: Path) -> int:

@@ -42,7 +42,8 @@ def basis(*, cpus: int, ram_gb: float, free_gb: float, swap_gb: float = 0, steal
         "proc/pressure/cpu": "some avg10=0.15 avg60=0.20 avg300=0.11 total=1\nfull avg10=0.00 avg60=0.00 total=0\n",
         "proc/sys/vm/swappiness": "60\n",
         "sys/devices/system/cpu/online": f"0-{cpus - 1}\n",
-        "sys/devices/system/node/has_memory": "0\n",
+        "sys/devices/system/node/online": "0\n",
+        "sys/devices/system/node/node0/cpulist": f"0-{cpus - 1}\n",
         "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
         "sys/dev/block/8:1/../queue/rotational": "0\n",
         "sys/dev/block/8:1/uevent": "MAJOR=8\nMINOR=1\nDEVNAME=sda1\n",
@@ -161,7 +162,9 @@ def v1_nested(root: Path) -> Path:
         "proc/cpuinfo": x86(8, "Intel(R) Xeon(R) CPU E5-2620 v3 @ 2.40GHz"),
         "proc/self/cgroup": "5:cpuset:/\n4:cpu,cpuacct:/box/pod/job\n3:memory:/box/pod/job\n1:name=systemd:/\n",
         "proc/self/mountinfo": mounts + ROOT_MOUNT,
-        "sys/devices/system/node/has_memory": "0-1\n",
+        "sys/devices/system/node/online": "0-1\n",
+        "sys/devices/system/node/node0/cpulist": "0-3\n",
+        "sys/devices/system/node/node1/cpulist": "4-7\n",
     }
     limits = {"box/pod/job": (-1, UNLIMITED), "box/pod": (150_000, "4000000000"), "box": (-1, "2000000000")}
     for folder, (quota, limit) in limits.items():

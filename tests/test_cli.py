@@ -138,6 +138,13 @@ def test_a_full_disk_is_a_failure() -> None:
     assert done.stderr == f"reame: the output cannot be written: {os.strerror(errno.ENOSPC)}\n"
 
 
+def test_a_character_that_the_locale_lacks_is_no_failure() -> None:
+    environ = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "1"}
+    done = reame("config", "show", "--set", "model.id=a\N{EM DASH}b", env=environ)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert 'id = "a?b"  # --set\n' in done.stdout
+
+
 @pytest.mark.parametrize("words", ["list", "cache stats"])
 @pytest.mark.parametrize(
     ("closed", "is_told"), [("<&-", True), (">&-", False), ("2>&-", True), ("<&- >&- 2>&-", False)]

@@ -71,7 +71,7 @@ def test_check_says_ok_or_every_mistake_and_exit_code_1(capsys: pytest.CaptureFi
     assert reame("check") == 0
     assert capsys.readouterr().out == "ok: built-in defaults\n"
     Path("c.toml").write_text("[server]\nport = -1\n[log]\nlevel = 1\n")
-    for words in (["c.toml"], ["--config", "c.toml"]):
+    for words in (["c.toml"], ["--config", "c.toml"], ["-c", "c.toml"]):
         assert reame("check", *words) == 1
         out, err = capsys.readouterr()
         assert out == ""
@@ -121,4 +121,4 @@ def test_show_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_show_of_a_wrong_file_is_one_error() -> None:
     Path("c.toml").write_text("[server]\nport = -1\n")
     with pytest.raises(ConfigError, match=r"^c\.toml: server\.port: expected "):
-        reame("show", "--config", "c.toml")
+        reame("show", "-c", "c.toml")

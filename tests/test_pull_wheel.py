@@ -121,6 +121,20 @@ async def test_the_disk_is_checked_first(shelf: Path, tmp_path: Path, monkeypatc
     assert "67.2 MB needed, 2 MB free" in await refusal(tiny(tmp_path / "models"))
 
 
+def test_a_directory_that_pip_takes_away_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    going, scan = tmp_path / "pip-unpack-x", os.scandir
+    going.mkdir()
+
+    def scandir(path: Path) -> object:
+        if path == going:
+            going.rmdir()
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert pull_wheel._wheels(tmp_path) == []
+    assert not going.exists()
+
+
 @pytest.mark.parametrize(
     ("output", "words"),
     [

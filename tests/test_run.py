@@ -20,7 +20,7 @@ from hub_server import HubServer
 from reame.api.listen import listen
 from reame.catalog import Named
 from reame.commands.front import INTERRUPTED, TERMINATED, TerminalFront
-from reame.commands.launch import LONGEST_S, Wanted, config_for, launch, read_question
+from reame.commands.launch import LONGEST_S, Wanted, config_for, launch
 from reame.commands.screen import Screen
 from reame.config import Config
 from reame.config_load import load_config
@@ -30,7 +30,7 @@ from reame.runtime.intake import Intake
 from reame.runtime.metrics import Metrics
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
 NAMED = Named("tiny", Path("models/tiny.gguf"), None)
 QUICK = ("--context", "256", "--temperature", "0", "--max-tokens", "8")
@@ -98,49 +98,6 @@ async def test_an_unknown_model_is_said_at_once() -> None:
 async def test_serve_refuses_what_it_would_ignore(other: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="--serve answers clients"):
         await launch(Wanted(model="smollm2-135m", serve=True, flags={}, **other))
-
-
-@pytest.fixture
-def piped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[io.BufferedRandom]:
-    """Standard input: what the test writes here and rewinds."""
-    with open(tmp_path / "stdin", "w+b") as file:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))
-        yield file
-
-
-@pytest.mark.parametrize(
-    ("argument", "standard_input", "question"),
-    [
-        ("one", b"", "one"),
-        ("", b"two\n", "two"),
-        ("one", b"two\nthree\n\n", "one\n\ntwo\nthree"),
-        ("one", b" \n", "one"),
-        ("", b"\xef\xbb\xbftwo", "two"),
-        ("\udcff\udcc3\udca9", b"", "\ufffdé"),
-    ],
-)
-async def test_the_question_is_the_argument_then_what_is_piped(
-    argument: str, standard_input: bytes, question: str, piped: io.BufferedRandom
-) -> None:
-    piped.write(standard_input)
-    piped.seek(0)
-    assert await read_question(Wanted(model="m", question=argument, flags={})) == question
-
-
-@pytest.mark.parametrize(
-    ("standard_input", "said"),
-    [
-        (b"", "there is no question"),
-        (b" \n", "there is no question"),
-        (b"caf\xe9", r"not UTF-8 text \(byte 4\)"),
-        (b"a" * (1 << 24) + b"a", "larger than 16 MiB"),
-    ],
-)
-async def test_no_question(standard_input: bytes, said: str, piped: io.BufferedRandom) -> None:
-    piped.write(standard_input)
-    piped.seek(0)
-    with pytest.raises(ConfigError, match=said):
-        await read_question(Wanted(model="m", flags={}))
 
 
 async def stays_silent(interrupts: AsyncIterator[int]) -> int:

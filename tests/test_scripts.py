@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,18 +20,38 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path)
 
 
-def served(checkout: Checkout, *arguments: str) -> list[str]:
-    code, said = checkout.run("serve", *arguments, STUB_CONFIG=json.dumps({"config": {"model": {"path": "tiny"}}}))
+def served(checkout: Checkout, *arguments: str, model: str = "tiny") -> list[str]:
+    """What is called where the configuration, with these arguments, names this model."""
+    code, said = checkout.run("serve", *arguments, STUB_CONFIG=json.dumps({"config": {"model": {"path": model}}}))
     assert code == 0, said
     return [call for call in checkout.calls() if call.startswith("reame ")]
 
 
 def test_serve_pulls_a_name_and_takes_a_path_as_it_is(checkout: Checkout) -> None:
     assert served(checkout) == ["reame config show --json", "reame pull tiny", "reame serve"]
-    assert served(checkout, "olmoe") == ["reame pull olmoe", "reame serve --set model.path=olmoe"]
-    assert served(checkout, "my models/a.gguf", "--set", "server.port=9") == [
-        "reame serve --set model.path=my models/a.gguf --set server.port=9"
-    ]
+    options = "--set model.path=olmoe"
+    assert served(checkout, "olmoe", model="olmoe") == [
+        f"reame config show --json {options}", "reame pull olmoe", f"reame serve {options}"
+    ]  # fmt: skip
+    options = "--set model.path=my models/a.gguf --set server.port=9"
+    assert served(checkout, "my models/a.gguf", "--set", "server.port=9", model="my models/a.gguf") == [
+        f"reame config show --json {options}", f"reame serve {options}"
+    ]  # fmt: skip
+
+
+def test_serve_pulls_what_its_options_name_and_shows_the_licence(checkout: Checkout, tmp_path: Path) -> None:
+    """`reame config show` is the real one."""
+    checkout.run("setup")
+    tool = checkout.root / ".venv" / "bin" / "reame"
+    tool.write_text(
+        f'#!/bin/sh\n[ "$1" != config ] || exec "{sys.executable}" -m reame "$@"\n'
+        'echo "reame $*" >>"$STUB_CALLS"\necho "its licence: strict"\n'
+    )
+    (tmp_path / "my.toml").write_text("[model]\npath = 'mine'\n")
+    for options in (["-c", f"{tmp_path}/my.toml"], ["--set", "server.port=9", "--set", "model.path=mine"]):
+        checkout.calls()
+        assert checkout.run("serve", *options) == (0, "its licence: strict\n")
+        assert checkout.calls() == ["reame pull mine", f"reame serve {' '.join(options)}"]
 
 
 def stub_tools(checkout: Checkout, **codes: int) -> None:

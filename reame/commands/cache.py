@@ -18,14 +18,17 @@ Most = Annotated[int, Parameter(help="Lines at most; 0 = all.")]
 
 def register(app: App) -> None:
     """Add `cache` and its commands to the command line."""
-    cache = App(name="cache", help="Look after what is kept on disk: blocks of prefixes, and old answers.")
+    cache = App(name="cache", help="Look after what is kept on disk: blocks of prefixes, old answers, archived texts.")
     for command in (stats, ls, verify, prune, clear, forget):
         cache.command(command)
     app.command(cache)
 
 
 def stats(*, config: File = None, sets: Sets = (), as_json: AsJson = False) -> int:
-    """Show how much is kept, of how many models and keys, and how much may be. Reads the whole directory."""
+    """Show how much is kept, of how many models and keys, and how much may be. Reads the whole directory.
+
+    `reame archive stats` shows the archive by tokenizer and key.
+    """
     from reame.commands import cache_show
 
     cache_show.show_stats(_kept(config, sets), as_json=as_json)
@@ -41,7 +44,7 @@ def ls(*, config: File = None, sets: Sets = (), most: Most = 50, as_json: AsJson
 
 
 def verify(*, config: File = None, sets: Sets = (), as_json: AsJson = False) -> int:
-    """Read everything and delete what is damaged. Exit status 1 when something was."""
+    """Read all blocks and old answers and delete what is damaged. Exit status 1 when something was."""
     from reame.commands import cache_work
 
     return cache_work.verify(_kept(config, sets), as_json=as_json)
@@ -55,7 +58,11 @@ def prune(*, config: File = None, sets: Sets = (), as_json: AsJson = False) -> i
 
 
 def clear(*, config: File = None, sets: Sets = (), as_json: AsJson = False) -> int:
-    """Delete everything. A daemon that runs goes on and keeps new things."""
+    """Delete everything: blocks, pinned ones too, old answers and archived texts.
+
+    A daemon that runs goes on and keeps new things. Files and results of /v1/files and /v1/batches are no part of this:
+    they stay until their key deletes them, or batch.keep_days is over.
+    """
     from reame.commands import cache_work
 
     return cache_work.clear(_kept(config, sets), as_json=as_json)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from attrs import asdict, frozen
+from attrs import asdict
 
-from reame.commands.cache_work import Kept, closing, print_json
+from reame.commands.cache_work import Gone, Kept, closing, print_json
 from reame.config_keys import check_name
 from reame.errors import ConfigError, ReameError
 from reame.memory import archive_upkeep, inbox, upkeep
 from reame.memory.archive_files import archive_tag
-from reame.pull_file import bytes_text
 
 PATIENCE_S = 60.0
 """Seconds that a running daemon has to forget a key: it looks once a second, and between two of its steps."""
@@ -41,28 +40,6 @@ def forget(here: Kept, key: str, *, as_json: bool) -> int:
     return 0
 
 
-@frozen
-class Gone:
-    """What was deleted of a key."""
-
-    blocks: int
-    bytes: int
-    answers: int
-    texts: int
-
-    @property
-    def is_nothing(self) -> bool:
-        return self == Gone(0, 0, 0, 0)
-
-    def plus(self, other: Gone) -> Gone:
-        return Gone(
-            self.blocks + other.blocks,
-            self.bytes + other.bytes,
-            self.answers + other.answers,
-            self.texts + other.texts,
-        )
-
-
 def _forget(here: Kept, key: str) -> Gone:
     """On disk."""
     removed = upkeep.forget(here.blocks, key)
@@ -74,9 +51,6 @@ def _say_forgotten(gone: Gone, daemons: int, *, as_json: bool) -> None:
     if as_json:
         print_json({"deleted": asdict(gone), "daemons": daemons})
         return
-    print(
-        f"deleted {gone.blocks} blocks ({bytes_text(gone.bytes)}), {gone.answers} old answers and"
-        f" {gone.texts} archived texts"
-    )
+    print(f"deleted {gone}")
     if daemons:
         print(f"{daemons} running daemon{'' if daemons == 1 else 's'} forgot it too, live cells included")

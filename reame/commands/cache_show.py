@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from reame.commands.cache_work import Kept, closing, print_json
-from reame.memory import upkeep
+from reame.memory import archive_upkeep, upkeep
 from reame.pull_file import bytes_text
 
 if TYPE_CHECKING:
@@ -22,21 +22,24 @@ PIPE_WIDTH = 200
 
 
 def show_stats(here: Kept, *, as_json: bool) -> None:
-    """Blocks by model and key, then the answers."""
+    """Blocks by model and key, then the answers and the archive."""
     with closing(here):
         groups = _groups(list(upkeep.entries(here.blocks)))
         old = here.answers.stats()
-    sizes = {"blocks": sum(g.size for g in groups), "answers": old.bytes}
-    budgets = {"blocks": here.blocks.budget_bytes, "answers": here.answers.budget_bytes}
+        archived = list(archive_upkeep.kept(here.archive))
+    blocks = {"bytes": sum(group.size for group in groups), "budget": here.blocks.budget_bytes}
+    answers = {"bytes": old.bytes, "budget": here.answers.budget_bytes, "answers": old.answers}
+    archive = {
+        "bytes": sum(segment.size for segment in archived),
+        "budget": here.archive_budget,
+        "texts": sum(segment.generations for segment in archived),
+        "tokens": sum(segment.tokens for segment in archived),
+    }
     if as_json:
         rows = [asdict(group) | {"key": here.names.get(group.namespace)} for group in groups]
-        print_json(
-            {
-                "directory": str(here.directory),
-                "blocks": {"bytes": sizes["blocks"], "budget": budgets["blocks"], "groups": rows},
-                "answers": {"bytes": old.bytes, "budget": budgets["answers"], "answers": old.answers},
-            }
-        )
+        directory = str(here.directory)
+        told = {"directory": directory, "blocks": blocks | {"groups": rows}, "answers": answers, "archive": archive}
+        print_json(told)
         return
     print(f"{here.directory}")
     if groups:
@@ -47,9 +50,9 @@ def show_stats(here: Kept, *, as_json: bool) -> None:
                 for g in groups
             ],
         )
-    total = sum(group.blocks for group in groups)
-    print(f"blocks of prefixes: {total}, {bytes_text(sizes['blocks'])} of {bytes_text(budgets['blocks'])}")
-    print(f"old answers: {old.answers}, {bytes_text(old.bytes)} of {bytes_text(budgets['answers'])}")
+    print(f"blocks of prefixes: {sum(group.blocks for group in groups)}, {_used(blocks)}")
+    print(f"old answers: {old.answers}, {_used(answers)}")
+    print(f"archive: {archive['texts']} texts, {archive['tokens']} tokens, {_used(archive)}")
 
 
 def show_entries(here: Kept, *, most: int, as_json: bool) -> None:
@@ -95,6 +98,10 @@ def _groups(entries: Sequence[Entry]) -> list[Group]:
         for names, of in groups.items()
     ]
     return sorted(found, key=lambda group: group.age)
+
+
+def _used(of: dict[str, int]) -> str:
+    return f"{bytes_text(of['bytes'])} of {bytes_text(of['budget'])}"
 
 
 def _name(here: Kept, tag: str) -> str:

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 from reame.commands.archive_work import own_salt
 from reame.config_keys import known_names
 from reame.errors import ReameError
-from reame.memory import answers, archive_files, block_directory, upkeep
+from reame.memory import answers, archive_files, archive_upkeep, block_directory, upkeep
 from reame.memory.answers import AnswerStore
 from reame.memory.block_directory import BlockDirectory
 from reame.memory.folders import namespace_tag
@@ -25,17 +25,46 @@ if TYPE_CHECKING:
 
     from reame.config import Config
 
+
 @frozen
 class Kept:
-    """The memory's directory and what is in it; `names`: the API keys by the tags of their folders."""
+    """The memory's directory and what is in it; `archive_budget`: bytes; `names`: the API keys by the tags of their
+    folders."""
 
     directory: Path
     blocks: BlockDirectory
     answers: AnswerStore
     archive: Path
+    archive_budget: int
     salt: bytes
     names: dict[str, str]
     shared: bool
+
+
+@frozen
+class Gone:
+    """What was deleted, of one key or of all."""
+
+    blocks: int
+    bytes: int
+    answers: int
+    texts: int
+
+    def __str__(self) -> str:
+        blocks = f"{self.blocks} blocks ({bytes_text(self.bytes)})"
+        return f"{blocks}, {self.answers} old answers and {self.texts} archived texts"
+
+    @property
+    def is_nothing(self) -> bool:
+        return self == Gone(0, 0, 0, 0)
+
+    def plus(self, other: Gone) -> Gone:
+        return Gone(
+            self.blocks + other.blocks,
+            self.bytes + other.bytes,
+            self.answers + other.answers,
+            self.texts + other.texts,
+        )
 
 
 def kept(config: Config) -> Kept:
@@ -47,6 +76,7 @@ def kept(config: Config) -> Kept:
         BlockDirectory(directory / block_directory.NAME, budget_bytes=memory.disk_mb << 20),
         AnswerStore(directory / answers.NAME, budget_bytes=memory.answers_mb << 20),
         directory / archive_files.NAME,
+        memory.archive_mb << 20,
         own_salt(config),
         _names(config),
         memory.share == "all",
@@ -72,13 +102,24 @@ def verify(here: Kept, *, as_json: bool) -> int:
 def prune(here: Kept, *, as_json: bool) -> int:
     with closing(here):
         removed = here.blocks.prune()
-        return _say_deleted(removed.blocks, removed.bytes, here.answers.prune(), as_json=as_json)
+        old = here.answers.prune()
+    if as_json:
+        print_json({"deleted": {"blocks": removed.blocks, "bytes": removed.bytes, "answers": old}})
+    else:
+        print(f"deleted {removed.blocks} blocks ({bytes_text(removed.bytes)}) and {old} old answers")
+    return 0
 
 
 def clear(here: Kept, *, as_json: bool) -> int:
     with closing(here):
         removed = upkeep.clear(here.blocks)
-        return _say_deleted(removed.blocks, removed.bytes, here.answers.clear(), as_json=as_json)
+        archived = archive_upkeep.drop(here.archive, None)
+        gone = Gone(removed.blocks, removed.bytes, here.answers.clear(), archived.generations)
+    if as_json:
+        print_json({"deleted": asdict(gone)})
+    else:
+        print(f"deleted {gone}")
+    return 0
 
 
 @contextmanager
@@ -96,14 +137,6 @@ def closing(here: Kept) -> Iterator[None]:
 def _names(config: Config) -> dict[str, str]:
     """Tags of namespaces and the names of their API keys, as far as they are known here."""
     return {namespace_tag(name): name for name in ("", *known_names(config.server.api_keys_file))}
-
-
-def _say_deleted(blocks: int, size: int, old: int, *, as_json: bool) -> int:
-    if as_json:
-        print_json({"deleted": {"blocks": blocks, "bytes": size, "answers": old}})
-    else:
-        print(f"deleted {blocks} blocks ({bytes_text(size)}) and {old} old answers")
-    return 0
 
 
 def print_json(value: Any) -> None:

@@ -16,6 +16,7 @@ from reame.config_text import default_text, effective_text
 from reame.errors import ConfigError
 
 Sets = Annotated[list[str] | None, Parameter("--set", negative="", show_default=False)]
+File = Annotated[Path | None, Parameter(name=["--config", "-c"])]
 Switch = Parameter(negative="", show_default=False)
 
 
@@ -29,7 +30,7 @@ def register(app: App) -> None:
 
 def show(
     *,
-    config: Path | None = None,
+    config: File = None,
     set_: Sets = None,
     as_json: Annotated[bool, Switch, Parameter("--json")] = False,
 ) -> int:
@@ -53,7 +54,7 @@ def show(
     return 0
 
 
-def check(config: Path | None = None, *, set_: Sets = None) -> int:
+def check(config: File = None, *, set_: Sets = None) -> int:
     """Check the configuration and the file of API keys that it names: every mistake and exit code 1, or "ok".
 
     Parameters

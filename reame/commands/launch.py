@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import trio
 from attrs import frozen
 
-from reame.catalog import identify, models_dir, split_parts
+from reame.catalog import entry, identify, models_dir, split_parts
 from reame.commands.answer import Manner, ask_once
 from reame.commands.chat import Chatting
 from reame.commands.election import conclave_of
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 MAX_INPUT = 1 << 24
 """Bytes read from standard input; far above what any context holds."""
+INPUT_PATIENCE_S = 2.0
+"""Before it is worth a word that the end of standard input is waited for, though a question is there already."""
 LONGEST_S = 604_800
 """Seconds that an answer may take when no config says otherwise: the person can stop it."""
 
@@ -111,7 +113,7 @@ async def read_question(wanted: Wanted) -> str | None:
     """The question from the arguments and standard input, or None: a chat. ConfigError when there is neither."""
     piped = ""
     if sys.stdin is not None and (wanted.stdin or not sys.stdin.isatty()):
-        piped = await trio.to_thread.run_sync(_read_all, sys.stdin.fileno(), abandon_on_cancel=True)
+        piped = _text_of(await _read_input(sys.stdin.fileno(), is_expected=wanted.stdin or not wanted.question))
     elif not wanted.question and sys.stdin is not None and sys.stdout is not None and sys.stdout.isatty():
         return None
     parts = [repaired(part) for part in (wanted.question, piped.rstrip("\n")) if part.strip()]
@@ -120,14 +122,36 @@ async def read_question(wanted: Wanted) -> str | None:
     return "\n\n".join(parts)
 
 
-def _read_all(descriptor: int) -> str:
-    """Not through sys.stdin, whose lock an abandoned read would keep while the interpreter ends."""
+async def _read_input(descriptor: int, *, is_expected: bool) -> bytes:
+    """All of it. Who may not know that there is an input, such as a pipe that was left open, is told what is waited
+    for."""
+    async with trio.open_nursery() as nursery:
+        if not is_expected:
+            nursery.start_soon(_tell_of_the_wait)
+        data = await trio.to_thread.run_sync(_read_all, descriptor, abandon_on_cancel=True)
+        nursery.cancel_scope.cancel()
+    return data
+
+
+async def _tell_of_the_wait() -> None:
+    await trio.sleep(INPUT_PATIENCE_S)
+    print("also reading standard input up to its end; `< /dev/null` if there is none", file=sys.stderr, flush=True)
+
+
+def _read_all(descriptor: int) -> bytes:
+    """At most a little more than MAX_INPUT. Not through sys.stdin, whose lock an abandoned read would keep while the
+    interpreter ends."""
     data = bytearray()
     with io.FileIO(descriptor, closefd=False) as raw:
-        while chunk := raw.read(1 << 16):
+        while len(data) <= MAX_INPUT and (chunk := raw.read(1 << 16)):
             data += chunk
-            if len(data) > MAX_INPUT:
-                raise ConfigError(f"standard input is larger than {MAX_INPUT >> 20} MiB: no model reads that much")
+    return bytes(data)
+
+
+def _text_of(data: bytes) -> str:
+    """ConfigError when it is too much, or no text."""
+    if len(data) > MAX_INPUT:
+        raise ConfigError(f"standard input is larger than {MAX_INPUT >> 20} MiB: no model reads that much")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -135,12 +159,16 @@ def _read_all(descriptor: int) -> str:
 
 
 async def fetch(named: Named, spec: str) -> None:
-    """Pull what is missing, with progress; ModelError when the file is not a model."""
+    """Pull what is missing, with progress, and name a licence that asks something; ModelError when the file is not a
+    model."""
     if named.source is None or all(part.exists() for part in split_parts(named.path)):
         await ensure(spec)
         return
     with shown_on(sys.stderr) as progress:
         await ensure(spec, progress=progress)
+    known = entry(named.name)
+    if known and known.has_terms:
+        print(f"the licence of {named.name}: {known.licence}", file=sys.stderr)
 
 
 async def _serve(wanted: Wanted, named: Named, config: Config) -> int:

@@ -57,7 +57,7 @@ async def pull(name: Wanted, /) -> int:
             await pull_model(named, progress=progress)
     known = entry(named.name)
     print(f"{named.path} {'was here already' if here else 'is here'} ({bytes_text(_size(named.path))})")
-    if known and known.licence != "Apache-2.0":
+    if known and known.has_terms:
         print(f"its licence: {known.licence}")
     print(f"try it: reame run {named.name}")
     return 0

@@ -117,10 +117,11 @@ def _memory(machine: Machine) -> Iterator[Finding]:
             Level.NOTE, "there is little RAM and no swap: a moment of need ends a process",
             "add 2 GB of swap and set vm.swappiness=10",
         )  # fmt: skip
-    if ram.numa_nodes > 1:
+    nodes = machine.share.numa_nodes
+    if nodes > 1:
         yield Finding(
             Level.WARNING,
-            f"RAM lies on {ram.numa_nodes} NUMA nodes: threads that read the other node's are slow",
+            f"this process's CPUs lie on {nodes} NUMA nodes: threads that read the other node's RAM are slow",
             "bind it to one (numactl --cpunodebind=0 --membind=0, or NUMAPolicy= and AllowedCPUs= in the unit)",
         )
 

@@ -35,6 +35,8 @@ class CpuShare:
     """Physical cores that `cpus` lie on; equal to their number where no SMT is seen, as in most VMs."""
     fast_cores: int | None
     """Of `cores` the performance ones on a hybrid CPU; None on any other."""
+    numa_nodes: int = 1
+    """That `cpus` lie on."""
 
     @property
     def usable(self) -> float:
@@ -66,6 +68,7 @@ def cpu_share(root: Path = ROOT) -> CpuShare:
         quota=cpu_quota(root),
         cores=len(set(siblings.values())),
         fast_cores=len({siblings[cpu] for cpu in fast}) if fast and len(fast) < len(cpus) else None,
+        numa_nodes=_numa_nodes(root, set(cpus)),
     )
 
 
@@ -134,6 +137,13 @@ def _fast_cpus(root: Path, cpus: tuple[int, ...]) -> set[int]:
         return intel & set(cpus)
     capacity = {cpu: number(read(root, f"sys/devices/system/cpu/cpu{cpu}/cpu_capacity")) for cpu in cpus}
     return {cpu for cpu in cpus if (capacity[cpu] or 0) >= _BIG_CORE * max(c or 1 for c in capacity.values())}
+
+
+def _numa_nodes(root: Path, cpus: set[int]) -> int:
+    """Those that have any of `cpus`; 1 when nothing is told."""
+    folder = "sys/devices/system/node"
+    nodes = (cpu_list(read(root, f"{folder}/node{node}/cpulist")) for node in cpu_list(read(root, f"{folder}/online")))
+    return max(1, sum(not cpus.isdisjoint(node) for node in nodes))
 
 
 def _count(number: float, thing: str) -> str:

@@ -1,4 +1,4 @@
-"""Memory as this process may use it: RAM, the cgroup's limit, swap, huge pages, what may be locked, NUMA nodes."""
+"""Memory as this process may use it: RAM, the cgroup's limit, swap, huge pages, what may be locked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from reame.host.cgroup import memory_limit, swap_limit
-from reame.host.reading import ROOT, cpu_list, kilobytes, number, read
+from reame.host.reading import ROOT, kilobytes, number, read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,6 @@ class Ram:
     """What this process may lock; None: no limit."""
     huge_pages: str
     """Transparent huge pages: always, madvise, never, or empty when not known."""
-    numa_nodes: int
 
     @property
     def most(self) -> int:
@@ -57,7 +56,6 @@ def ram(root: Path = ROOT) -> Ram:
         swappiness=number(read(root, "proc/sys/vm/swappiness")),
         memlock=_memlock(read(root, "proc/self/limits")),
         huge_pages=huge[1] if huge else "",
-        numa_nodes=max(1, len(cpu_list(read(root, "sys/devices/system/node/has_memory")))),
     )
 
 

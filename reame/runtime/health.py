@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import frozen
 
-Status = Literal["loading", "ready", "stalled", "draining", "failed"]
+Status = Literal["loading", "ready", "stalled", "draining"]
 
 
 @frozen(kw_only=True)

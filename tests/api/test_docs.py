@@ -51,7 +51,7 @@ def test_the_statuses(status: int) -> None:
 
 def test_the_codes() -> None:
     assert len(codes()) > 5
-    assert codes() | {f"server_{status}" for status in ("loading", "draining", "failed")} <= NAMED
+    assert codes() | {f"server_{status}" for status in ("loading", "draining")} <= NAMED
 
 
 def test_the_reame_object() -> None:

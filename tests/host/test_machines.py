@@ -62,7 +62,13 @@ def test_old_cgroups_with_limits_on_parents(tmp_path: Path) -> None:
     assert (found.share.quota, found.threads.value) == (1.5, 2)
     assert found.ram.limit == 2_000_000_000
     assert found.ram.available == 2_000_000_000 - (800_000_000 - 300_000_000)
-    assert found.ram.numa_nodes == 2
+    assert found.share.numa_nodes == 2
+
+
+def test_a_machine_of_two_nodes_of_which_one_is_ours(tmp_path: Path) -> None:
+    root = v1_nested(tmp_path)
+    plant(root, {"proc/self/status": "Cpus_allowed_list:\t4-6\n"})
+    assert probe(root).share.numa_nodes == 1
 
 
 @pytest.mark.parametrize("name", MACHINES)

@@ -76,10 +76,13 @@ def test_stats_show_whose_blocks_are_how_many(capsys: pytest.CaptureFixture[str]
     assert rows[unknown] == ["2", "8"]
     assert out[5].startswith("blocks of prefixes: 6, ")
     assert out[6].startswith("old answers: 3, ")
+    assert out[7].startswith("archive: 1 texts, 8 tokens, ")
+    assert out[7].endswith(" of 268 MB")
     told = as_json(capsys, "stats")
     assert {group["key"]: group["blocks"] for group in told["blocks"]["groups"]} == {"alice": 3, "": 1, None: 2}
     assert told["blocks"]["budget"] == 4096 << 20
     assert told["answers"]["answers"] == 3
+    assert told["archive"] == {"bytes": told["archive"]["bytes"], "budget": 256 << 20, "texts": 1, "tokens": 8}
 
 
 def test_ls_shows_as_many_as_one_wants(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,9 +198,11 @@ def test_prune_brings_it_within_a_smaller_budget(memory: Path, capsys: pytest.Ca
 
 def test_clear_deletes_all(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert reame("clear") == 0
-    assert capsys.readouterr().out == "deleted 6 blocks (24.6 kB) and 3 old answers\n"
-    assert block_files(memory / "blocks") == []
-    assert as_json(capsys, "stats")["answers"]["answers"] == 0
+    assert capsys.readouterr().out == "deleted 6 blocks (24.6 kB), 3 old answers and 1 archived texts\n"
+    assert block_files(memory / "blocks") == list((memory / "archive").rglob("*.seg*")) == []
+    told = as_json(capsys, "stats")
+    assert (told["answers"]["answers"], told["archive"]["texts"], told["archive"]["bytes"]) == (0, 0, 0)
+    assert as_json(capsys, "clear") == {"deleted": {"blocks": 0, "bytes": 0, "answers": 0, "texts": 0}}
 
 
 @pytest.mark.usefixtures("memory")

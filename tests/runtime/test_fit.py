@@ -179,7 +179,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, *, free: int, swap: int = 0) -> Non
     """So many bytes are free here."""
     there = Ram(
         total=free, available=free, limit=None, swap_total=swap, swap_used=0, swap_free=swap, swappiness=60,
-        memlock=None, huge_pages="", numa_nodes=1,
+        memlock=None, huge_pages="",
     )  # fmt: skip
     monkeypatch.setattr(fit, "ram", lambda: there)
 
