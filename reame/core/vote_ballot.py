@@ -7,10 +7,13 @@ import re
 from reame.core.vote import Ballot, VoteKind
 from reame.core.vote_final import final_part, plain
 from reame.core.vote_json import canonical, find_json, leaves, whole_json
-from reame.core.vote_label import final_label, is_short, normal
-from reame.core.vote_number import final_number, numbers
+from reame.core.vote_label import final_label, is_short, normal, opening
+from reame.core.vote_number import answer, expressions, final_number
+from reame.core.vote_script import num_words
 
 _EQUATION = re.compile(r"\d.{0,12}=\s*[^\w\s]{0,3}\s?\d")
+_LETTERED = re.compile(r"\W*+[A-Za-z]\W+\d")
+"""A number that has a letter: it is the number that counts."""
 SENTENCE = 16
 """Words of a single sentence at most; with one number in it, that is the answer."""
 
@@ -36,19 +39,33 @@ def ballot(text: str, vote: VoteKind, *, is_label: bool = False) -> Ballot | Non
 
 
 def guessed(text: str) -> VoteKind:
-    """What kind of answer this is: JSON and nothing else; one that says which number or label it comes to; a short
-    one; one that calculates. Everything else is text."""
+    """What kind of answer this is: JSON and nothing else; a sentence that opens with yes, no or an option's letter; one
+    that says which number or label it comes to; one that calculates; a sentence with one number; a label alone.
+    Everything else is text. A number directly behind a proper name is a part of the name: Apollo 11 is a label."""
     if whole_json(text) is not None:
         return "json"
     text = plain(text).strip()
     if "```" in text:
         return "text"
     part = final_part(text)
-    if part and numbers(part):
+    place = part or text
+    if _is_sentence(place) and opening(place) and not _LETTERED.match(place):
+        return "choice"
+    if part and _comes_to_a_number(part):
         return "number"
     if part and final_label(text) and is_short(part):
         return "choice"
-    found = numbers(text)
-    if found and (_EQUATION.search(text) or (len(found) == 1 and len(text.split()) <= SENTENCE)):
+    found = expressions(text)
+    is_alone = len(found) == 1 and not found[0].is_named and num_words(text) <= SENTENCE
+    if is_alone or (found and _EQUATION.search(text)):
         return "number"
-    return "choice" if is_short(text) else "text"
+    return "choice" if is_short(text) and _is_sentence(text) else "text"
+
+
+def _is_sentence(text: str) -> bool:
+    return "\n" not in text and num_words(text) <= SENTENCE
+
+
+def _comes_to_a_number(part: str) -> bool:
+    found = expressions(part)
+    return bool(found) and not answer(found).is_named

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import re
+from unicodedata import normalize
 
 from reame.core.vote_final import final_part, plain
+from reame.core.vote_script import num_words
 
 LONGEST = 4
 """Words of a label at most."""
 _OPTION = re.compile(
-    r"^\W*(?:\(([A-Za-z])\)|\[([A-Za-z])\]|(?i:option\s+)?([A-Z])(?:[).:,\]]|\s*$|\s*[-\u2013\u2014]\s))"
+    r"\W*+(?:([A-Za-z])[)\]][.,:;]?|([A-H])[.,;]|([B-H]):|([A-H])(?=\s[-\u2013\u2014]\s)"
+    r"|(?i:option)\s\W?([A-Za-z])\b[^\w\s+#]{0,2})(?=\s|$)"
+    r"(?!\s+(?:(?:and|or|&)\s|[(\[]?[A-Z](?:[.,)\]]|\s*$)))"
 )
-_EDGE = re.compile(r"^\W+|\W+$")
-_CLAUSE = re.compile(r"[.,:;!?\n]|\s[-\u2013\u2014]\s")
+"""Not the initials of a name, and not the first of several options. "A:" may be a question's answer as well."""
+_YES_NO = re.compile(
+    r"\W*+(?:(yes|no|true|false|correct|incorrect|ja|nein|oui|non|s[iíì]|да|нет)(?!\.\s\d)"
+    r"(?=[.,:;!?]+(?:\s|$)|\s[-\u2013\u2014]\s|\s(?:it|he|she|they|there|i|we|you|this|that|the|es|er|sie|das)\b|$)"
+    r"|(是的?|不是?|对|否|はい|いいえ)(?=[,.!\uff0c。、\uff01]|$))",
+    re.IGNORECASE,
+)
+"""Followed by a sign or by the beginning of a sentence: "No idea" and "No. 5" are something else."""
+_CLAUSE = re.compile(r"\n|(?<=[^\W\d_]{4})[.:;!?]\s|,?\sbecause\b|\s[-\u2013\u2014]\s")
+"""Ends a class that is followed by reasons. What ends in a point after less than four letters may be shortened."""
+_BULLET = re.compile(r"^(?:[-+*\u2022]|#{1,6})\s+")
+_EDGES = " .,:;!?\u2026\u00bf\u00a1\"'`\u00b4\u2018\u2019\u201c\u201d\u201e\u201a«»\u2039\u203a()[]{}*_" + (
+    "。、\uff0c\uff0e\uff1a\uff1b\uff01\uff1f\uff08\uff09「」『』【】《》〈〉।॥"
+)
 
 
 def final_label(text: str) -> str | None:
@@ -27,16 +43,25 @@ def final_label(text: str) -> str | None:
 
 def is_short(text: str) -> bool:
     """Whether all of it could be a label."""
-    return 0 < len(text.split(None, LONGEST)) <= LONGEST
+    return 0 < num_words(text) <= LONGEST
+
+
+def opening(text: str) -> str | None:
+    """The letter of an option, or the yes or no, that a text begins with."""
+    found = _YES_NO.match(text) or _OPTION.match(text)
+    return found[found.lastindex].casefold() if found and found.lastindex else None
 
 
 def normal(text: str) -> str:
-    """One spelling of a label or a text: lower case, single spaces, nothing but words at its edges."""
-    return _EDGE.sub("", " ".join(text.casefold().split()))
+    """One spelling of a label or a text: lower case, single spaces; no quotes, brackets, emphasis and punctuation at
+    its edges. Other signs count: C++ is not C, A- is not A, -1 is not 1."""
+    text = normalize("NFC", " ".join(text.casefold().split()))
+    return _BULLET.sub("", text).strip(_EDGES)
 
 
 def _label(text: str) -> str | None:
-    if option := _OPTION.match(text):
-        return next(letter for letter in option.groups() if letter).casefold()
-    clause = _CLAUSE.split(text.strip(" \n\"'`*_([{"), maxsplit=1)[0]
-    return (normal(clause) or None) if is_short(clause) else None
+    """What the text opens with; all of it, if it is short; else its first clause, if that is."""
+    if opened := opening(text):
+        return opened
+    place = text if is_short(text) else _CLAUSE.split(text.strip(_EDGES), maxsplit=1)[0]
+    return (normal(place) or None) if is_short(place) else None

@@ -2,10 +2,10 @@
 
 Read are signs, decimals, thousands, both locales (3.14 and 3,14; 1,234.56 and 1.234,56; 1 234 and 1'234 and the Indian
 12,34,567), fractions (3/4, 1 1/2, one character, LaTeX), per cent (a hundredth), powers of ten, and words such as
-million. Units and currencies are left out: 18, $18 and 18 eggs are the same.
+million. Units and currencies are left out: 18, $18 and 18 eggs are the same. A sign touches its digit or currency.
 
 A single comma before three digits separates thousands, a single point decimals; the other way round in a text that
-has a number such as 3,14 or 1.234,56 and none such as 3.14.
+has a number such as 3,14 or 1.234,56 and none such as 3.14. In brackets a comma separates: (3,4) is a pair.
 """
 
 from __future__ import annotations
@@ -15,30 +15,47 @@ import unicodedata
 from fractions import Fraction
 
 from reame.core.vote_final import final_part, plain
+from reame.core.vote_joined import NUMBER, Expression, joined
+from reame.core.vote_script import HANGUL, UNSPACED
 
-_LATEX_FRACTION = re.compile(r"\\[dt]?frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}")
-_LATEX_SPACES = re.compile(r"\\[,!; ]|\{,\}")
+_PACKED = re.compile(r"(?<=[(\[{])[-+]?\d+,[-+]?\d+(?=[)\]}])|(?<![\d.,])\d+(?:,[-+]?\d+){2,}(?![.,]?\d)")
+_READABLE = (
+    (re.compile(NUMBER), " "),
+    (re.compile(r"\\[dtc]frac"), r"\\frac"),
+    (re.compile(r"(?<=\d)\s{0,2}(?=\\frac)"), " "),
+    (re.compile(r"\\frac\s*\{\s*([-+\u2212]?)\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}"), r"\1\2/\3"),
+    (re.compile(r"\{,\}"), ","),
+    (re.compile(r"\\[,!; ()\[\]]|\\(?:left|right)(?![a-z])|\\(?=[{}$%])"), ""),
+    (re.compile(r"\^\{?\\circ\}?"), "\u00b0"),
+    (re.compile(r"(?<=\d)\s?([AaPp])\.?[Mm]\b\.?"), r"\1m"),
+)
+"""LaTeX and hours as the expressions know them."""
 _VULGAR = "".join(chr(code) for code in (*range(0xBC, 0xBF), *range(0x2150, 0x215F), 0x2189))
 _SPACES = "\u00a0\u202f\u2009 "
 _NUMBER = re.compile(
     rf"""
-    (?<![\w^/])(?<!\d[.,])
-    (?:(?P<sign>(?<![\d)])[-\u2212+]|\b(?:minus|negative)\s+)[$€£¥₹]?\s?)?
+    (?<![^\W{UNSPACED}{HANGUL}])(?<!\^)(?<!\^[-+{{])(?<!\d[.,])
+    (?:(?P<sign>(?<![\d)])[-\u2212+]|(?<!\d[ ])\b(?i:minus|negative)\s{{1,3}}|[负負]|マイナス)?(?:[$€£¥₹]\s?)?)?
     (?:
-      (?P<whole>\d+\s)?(?P<over>\d+)\s?[/\u2044]\s?(?P<under>\d+)(?![\d/])
+      (?P<whole>\d+\s)?(?<!/)(?P<over>\d+)\s?[/\u2044]\s?(?P<under>\d+)(?![\d/])
     | (?P<body>\d{{1,3}}(?:[{_SPACES}'\u2019]\d{{3}}(?!\d))+(?:[.,]\d+)?|\d+(?:[.,]\d+)*|[.]\d+)
-      \s?(?P<vulgar>[{_VULGAR}])?
+      (?:\s?(?P<vulgar>[{_VULGAR}]))?
     | (?P<alone>[{_VULGAR}])
     )
-    (?:[eE](?P<exponent>[-+\u2212]?\d{{1,3}})(?!\w)|\s?(?:\u00d7|x|\*|\\times|\\cdot)\s?10\^\{{?(?P<power>[-\u2212]?\d{{1,3}})\}}?)?
-    (?:\s?\\?(?P<percent>%|percent\b|per\s+cent\b|Prozent\b)
-     |\s?(?P<scale>thousand|million|billion|trillion|Tausend|Millionen|Million|Mio|Milliarden|Milliarde|Mrd)\b)?
+    (?:[eE](?P<exponent>[-+\u2212]?\d{{1,3}})(?!\w)
+     |\s?(?:\u00d7|x|\*|\\times|\\cdot)\s?10\^\{{?(?P<power>[-\u2212]?\d{{1,3}})\}}?)?
+    (?:\s?(?P<percent>[%\uff05]|percent\b|per\s+cent\b|Prozent\b)
+     |\s?(?P<scale>(?:thousand|million|billion|trillion|Tausend|Millionen|Million|Mio|Milliarden|Milliarde|Mrd)\b
+       |[万萬亿億]))?
     """,
     re.VERBOSE,
 )  # fmt: skip
+_GLUED = re.compile(r"[A-Za-z]{1,3}\d")
+"""Behind what only begins like a number: 1920x1080, 3f2a."""
+_SIMPLER = str.maketrans("\u00a0\u202f\u2009", "   ", "$€£¥₹")
 _SCALES = {
     "thousand": 3, "tausend": 3, "million": 6, "millionen": 6, "mio": 6, "billion": 9, "milliarde": 9, "milliarden": 9,
-    "mrd": 9, "trillion": 12,
+    "mrd": 9, "trillion": 12, "万": 4, "萬": 4, "亿": 8, "億": 8,
 }  # fmt: skip
 _COMMA_DECIMAL = re.compile(r"(?<![\d.,])\d{1,3}(?:\.\d{3})+,\d+(?![\d.,]\d)|(?<![\d.,])\d+,\d{1,2}(?!\d|[.,]\d)")
 _POINT_DECIMAL = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+\.\d+(?![\d.,]\d)|(?<![\d.,])\d+\.\d{1,2}(?!\d|[.,]\d)")
@@ -46,23 +63,36 @@ _MOST_DIGITS = 60
 
 
 def final_number(text: str) -> str | None:
-    """The number that a text comes to: the first one after a sign of the final answer (behind its last equals sign, if
-    it has one there), else the last of all. None when there is none."""
+    """What a text comes to: the first expression after a sign of the final answer (behind its last equals sign, if it
+    has one there), else the last of all; mostly a single number. None when there is none."""
     text = _readable(plain(text))
     comma = bool(_COMMA_DECIMAL.search(text)) and not _POINT_DECIMAL.search(text)
     part = final_part(text)
-    if part:
-        found = numbers(part.rsplit("=", 1)[-1], comma=comma) or numbers(part, comma=comma)
-        if found:
-            return found[0]
-    found = numbers(text, comma=comma)
-    return found[-1] if found else None
+    if part and (found := expressions(part, comma=comma)):
+        return answer(found).value
+    found = expressions(text, comma=comma)
+    return found[-1].value if found else None
 
 
-def numbers(text: str, *, comma: bool = False) -> list[str]:
-    """All numbers of a text in canonical form. `comma`: what is ambiguous is read with a decimal comma."""
-    values = (_value(match, comma=comma) for match in _NUMBER.finditer(_readable(text)))
-    return [canonical(value) for value in values if value is not None]
+def answer(found: list[Expression]) -> Expression:
+    """Of what stands after a sign of the final answer."""
+    return next((each for each in found if each.is_result), found[0])
+
+
+def expressions(text: str, *, comma: bool = False) -> list[Expression]:
+    """All numbers of a text, those that are one answer together as one. `comma`: what is ambiguous is read with a
+    decimal comma."""
+    values: list[str] = []
+
+    def mark(match: re.Match[str]) -> str:
+        value = _value(match, comma=comma)
+        if value is None or _GLUED.match(match.string, match.end()):
+            return match[0]
+        values.append(canonical(value))
+        return NUMBER
+
+    skeleton = _NUMBER.sub(mark, _readable(text)).translate(_SIMPLER)
+    return joined(skeleton, values)
 
 
 def canonical(value: Fraction) -> str:
@@ -82,8 +112,16 @@ def canonical(value: Fraction) -> str:
 
 
 def _readable(text: str) -> str:
-    text = _LATEX_FRACTION.sub(r"\1/\2", text)
-    return _LATEX_SPACES.sub(lambda match: "," if "," in match[0] and "{" in match[0] else "", text).replace("\\$", "$")
+    for pattern, written in _READABLE:
+        text = pattern.sub(written, text)
+    return _PACKED.sub(_unpacked, text)
+
+
+def _unpacked(numbers: re.Match[str]) -> str:
+    """With blanks behind the commas, unless they separate thousands."""
+    parts = numbers[0].split(",")
+    is_one = all(map(str.isdecimal, parts[1:])) and _is_grouped(parts, indian=True)
+    return numbers[0] if is_one else ", ".join(parts)
 
 
 def _value(match: re.Match[str], *, comma: bool) -> Fraction | None:
@@ -117,7 +155,7 @@ def _vulgar(char: str) -> Fraction:
 
 
 def _decimal(body: str, *, comma: bool) -> Fraction | None:
-    """The number behind digits and separators; of a list its last. None: a date or a version."""
+    """The number behind digits and separators. None: a list, a date or a version."""
     body = re.sub(rf"[{_SPACES}'\u2019]", "", body)
     marks = re.findall(r"[.,]", body)
     if not marks:
@@ -127,7 +165,7 @@ def _decimal(body: str, *, comma: bool) -> Fraction | None:
     if num_kinds == 1 and (len(marks) > 1 or _is_thousand(head[0], mark, tail, comma=comma)):
         if _is_grouped([*head, tail], indian=mark == ","):
             return Fraction(int("".join([*head, tail])))
-        return Fraction(int(tail)) if mark == "," else None
+        return None
     other = "." if mark == "," else ","
     groups = head[0].split(other)
     if len(head) > 1 or (num_kinds > 1 and not _is_grouped(groups, indian=other == ",")):

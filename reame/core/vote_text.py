@@ -1,26 +1,26 @@
 """Texts compared by their words, and the one in the middle of several. Pure.
 
-Distance is Jaccard's over the sets of words and pairs of words. It is a metric, so that a text which most of the others
-repeat word for word is always the medoid.
+Distance is Jaccard's over the sets of words and pairs of words (characters, in scripts without blanks). It is a metric,
+so that a text which most of the others repeat word for word is always the medoid.
 """
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
+
+from reame.core.vote_script import WORD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_WORD = re.compile(r"\w+")
 MOST_WORDS = 4000
 """Of each text are compared."""
 
 
 def shingles(text: str) -> frozenset[str]:
     """Its words, and each two that follow each other."""
-    words = _WORD.findall(text.casefold())[:MOST_WORDS]
+    words = WORD.findall(text.casefold())[:MOST_WORDS]
     return frozenset(words) | {f"{a} {b}" for a, b in pairwise(words)}
 
 
