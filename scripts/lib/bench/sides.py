@@ -65,7 +65,7 @@ REAME = Side("Reame", "reame")
 LLAMA_SERVER = Side("llama-server", "llama-server")
 LLAMA_BENCH = Side("llama-bench", "llama-bench")
 NO_DRAFTS = Side("Reame, drafts off", "reame", ("--set", "speculation.enabled=false"))
-NO_MEMORY = Side("Reame, nothing on disk", "reame", ("--set", "memory.enabled=false"))
+NO_MEMORY = Side("Reame, neither drafts nor disk", "reame", (*NO_DRAFTS.args, "--set", "memory.enabled=false"))
 SPECULATING = Side("llama-server --spec-default", "llama-server", ("--spec-default",))
 
 

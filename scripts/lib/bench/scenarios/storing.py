@@ -1,7 +1,8 @@
 """Two streams side by side, again and again, while what came before is written to disk behind them.
 
 Shows what keeping blocks, answers and generations costs running streams. The rival is Reame itself with
-`memory.enabled = false`: nobody else stores anything. Favours the rival.
+`memory.enabled = false`: nobody else stores anything. Both draft nothing, as what is kept would draft for one of them.
+Favours the rival.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from time import perf_counter
 
 from bench.client import Part
 from bench.scenario import Metric, Run, Scenario, completion
-from bench.sides import NO_MEMORY
+from bench.sides import NO_DRAFTS, NO_MEMORY
 from bench.stats import Goal
 
 TURNS = 3
@@ -33,5 +34,6 @@ SCENARIO = Scenario(
     metrics=(Metric(name="rate", title="both streams together", unit="tok/s", goals=(Goal("ratio", 0.98),)),),
     measure=measure,
     users=2,
+    ours=NO_DRAFTS,
     rivals=(NO_MEMORY,),
 )
