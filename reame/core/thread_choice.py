@@ -6,6 +6,8 @@ busy process and with a short spin it can be slower. Nor can it be seen from the
 neighbour has left: they take as long as before. So nothing is concluded and everything is tried: another number runs
 for half a second, against the steps just before, and stays if it is clearly faster.
 
+After a pause more are tried at once, against what steps took undisturbed: a neighbour that was there may be gone.
+
 Tries are paid from a budget: one that lost 0.2 s is repeated after four (`BUDGET`), and after `MOST_WAIT_S` in any
 case, so that the way back is never longer. Fewer threads are tried only while steps take longer than they could take
 with fewer. The caller feeds `observe` and sets `threads`. Pure: the time is that of the steps.
@@ -152,11 +154,14 @@ class ThreadChoice:
         if self._try is not None:
             return self._follow(self._try, kind, seconds, at=at, pressure=pressure, is_stale=gap > GAP_S)
         self._recent.add(kind, seconds, usual)
-        by = self._worth_a_try(at)
-        if not by:
-            return None
-        self._begin(by)
-        return Change.TRIED
+        if gap > GAP_S and self.settled < self.most:
+            self._begin(self._more, {}, slowness=1.0, each=usual)
+            return Change.TRIED
+        if by := self._worth_a_try(at):
+            recent = self._recent
+            self._begin(by, recent.means(), slowness=recent.slowness, each=recent.seconds / len(recent.steps))
+            return Change.TRIED
+        return None
 
     def _learn(self, kind: int, seconds: float) -> float:
         key = (self.threads, kind)
@@ -168,19 +173,23 @@ class ThreadChoice:
         """By how many threads; 0: nothing is."""
         if not self._recent.is_span:
             return 0
-        more, fewer = min(self._stride, self.most - self.settled), min(self._stride, self.settled - 1)
+        fewer = min(self._stride, self.settled - 1)
         if fewer and at >= self._not_before[-1]:
             least = min(self._floor.get(self.settled - fewer, SLOW), self.settled / (self.settled - fewer))
             if self._recent.slowness * LESS > least:
                 return -fewer
-        return more if at >= self._not_before[1] else 0
+        return self._more if at >= self._not_before[1] else 0
 
-    def _begin(self, by: int) -> None:
-        recent, each = self._recent, self._recent.seconds / len(self._recent.steps)
+    @property
+    def _more(self) -> int:
+        return min(self._stride, self.most - self.settled)
+
+    def _begin(self, by: int, means: dict[int, float], *, slowness: float, each: float) -> None:
+        """Steps took `each` so many seconds before, and those of a kind its mean, if it is known."""
         self._try = _Try(
             by=by,
-            means=recent.means(),
-            slowness=recent.slowness,
+            means=means,
+            slowness=slowness,
             wanted=max(TRY_S, TRY_STEPS * each),
             allowed=MORE if by > 0 else LESS,
         )

@@ -212,6 +212,22 @@ def test_after_a_pause_nothing_is_concluded_from_before() -> None:
     assert (choice.settled, choice.is_trying) == (1, False)
 
 
+def test_after_a_pause_all_threads_are_tried_at_once() -> None:
+    choice, at = lowered()
+    at = feed(choice, [0.1], start=at + GAP_S + 1)
+    assert (choice.settled, choice.threads) == (1, 2)
+    feed(choice, [0.06] * 12, start=at)
+    assert (choice.settled, choice.is_trying) == (2, False)
+
+
+def test_and_given_up_soon_if_the_neighbour_is_still_there() -> None:
+    choice, at = lowered()
+    at = feed(choice, [0.1], start=at + GAP_S + 1)
+    end = feed(choice, [0.3] * 9, start=at)
+    assert (choice.settled, choice.is_trying) == (1, False)
+    assert end - at < 3
+
+
 def test_kinds_are_compared_with_their_own_and_a_try_does_not_wait_for_one_for_ever() -> None:
     """Steps of sixteen rows were never seen before the try; those of one row decide, when they come."""
     for kind, settled in ((16, 2), (1, 1)):
