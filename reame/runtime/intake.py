@@ -20,6 +20,7 @@ from reame.runtime.conclave import Deliberation
 from reame.runtime.health import Health, Status
 from reame.runtime.job import REPLY_EVENTS, HandOver, Job
 from reame.runtime.labelling import Asking, Labelling
+from reame.runtime.memory import Question
 from reame.runtime.pins import Pin
 from reame.runtime.preparing import Preparing
 from reame.runtime.replies import Replies
@@ -123,15 +124,12 @@ class Intake:
                 grammar = await self._preparing.grammar(model, call)  # held: the decode thread wants it at once
                 requests = requests_of(self._config, model, call, prompts, grammar, key=key, namespace=namespace)
                 made = self._replies(call, requests, receive, send, hand_over)
-                if self._memory is not None:
-                    await self._memory.prepare_archive(namespace)
                 made.is_cut = any(prepared.is_cut for prepared in prompts)
                 made.labelling = labelling = self._labelling(model, call, grammar, requests, hand_over, width=num_spare)
-                new = await self._recall(call, made, era=era)
-                on_disk = {prompt: await self._num_on_disk(prompt, namespace) for prompt in {r.prompt for _, r in new}}
-                hand_over([Job(r, index, made.reply(index, send), on_disk[r.prompt]) for index, r in new])
+                new = await self._recall(call, made, namespace, era=era)
+                hand_over([Job(request, index, made.reply(index, send), on_disk) for index, request, on_disk in new])
                 if labelling is not None and num_spare:
-                    for prompt in {index // call.width for index, _ in new}:
+                    for prompt in {index // call.width for index, _, _ in new}:
                         labelling.want(prompt)
                 if not made.grows:
                     send.close()
@@ -234,22 +232,34 @@ class Intake:
         made = Deliberation(call, requests, events, loop=self._loop, launch=launch)
         return made
 
-    async def _recall(self, call: Call, replies: Replies, *, era: int) -> list[tuple[int, Request]]:
+    async def _recall(
+        self, call: Call, replies: Replies, namespace: str, *, era: int
+    ) -> list[tuple[int, Request, int]]:
         """Give old answers to the requests that have one. For the others, which are kept, comes back what is to be
-        computed, with its index."""
+        computed: its index, and how many tokens of its prompt the disk has."""
         memory, remaining = self._memory, []
         assert memory is not None
         wanted, seed_given = call.answers and not call.warm, call.sampling.seed is not None
-        for index, request in replies.asked():
-            key = memory.answer_key(request, seed_given=seed_given) if wanted else None
-            answer = await memory.answer(key) if key else None
-            if answer is not None:
-                replies.tell_again(index, answer)
+        asked = replies.asked()
+        keys = [memory.answer_key(request, seed_given=seed_given) if wanted else None for _, request in asked]
+        beyond = {prompt: self._may_be_on_disk(prompt, namespace) for prompt in {r.prompt for _, r in asked}}
+        questions = [Question(key, r.prompt, beyond[r.prompt]) for key, (_, r) in zip(keys, asked, strict=True)]
+        found = await memory.recall(questions, namespace)
+        for (index, _), key, remembered in zip(asked, keys, found, strict=True):
+            if remembered.answer is not None:
+                replies.tell_again(index, remembered.answer)
                 continue
             if key is not None:
-                replies.keep_answer(index, partial(memory.keep_answer, key, namespace=request.namespace, era=era))
-            remaining += replies.openings(index)
+                replies.keep_answer(index, partial(memory.keep_answer, key, namespace=namespace, era=era))
+            remaining += [(*opening, remembered.num_on_disk) for opening in replies.openings(index)]
         return remaining
+
+    def _may_be_on_disk(self, prompt: tuple[int, ...], namespace: str) -> bool:
+        """More of it than live cells have."""
+        assert self._memory is not None
+        assert self._loop is not None
+        size = self._memory.block_tokens
+        return size > 0 and len(prompt) - self._loop.scheduler.num_live(prompt, namespace) > size
 
     def _hand_over(self, jobs: list[Job], *, era: int) -> None:
         """To the loop: all of them, or none (429). Those of a call that began in another `era` leave nothing behind."""
@@ -262,11 +272,3 @@ class Intake:
         channel = self._send.statistics()
         if channel.current_buffer_used + num_jobs > channel.max_buffer_size:
             raise full()
-
-    async def _num_on_disk(self, prompt: tuple[int, ...], namespace: str) -> int:
-        """Asked only for what no live cells have."""
-        assert self._memory is not None
-        assert self._loop is not None
-        size = self._memory.block_tokens
-        live = self._loop.scheduler.num_live(prompt, namespace) if size else 0
-        return await self._memory.num_on_disk(prompt, namespace) if size and len(prompt) - live > size else 0

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
+from attrs import frozen
 
 from reame.core.answer_key import answer_key, is_fixed
 from reame.core.blocks import Block, block_keys, root_key
@@ -40,6 +41,24 @@ LOGPROB_BYTES = 120
 """Of one probability of one token."""
 
 log = logging.getLogger(__name__)
+
+
+@frozen
+class Question:
+    """Of a request: the name of its answer, if it can have one, and whether the disk may have more of its prompt than
+    the cells."""
+
+    key: bytes | None
+    prompt: tuple[int, ...]
+    looks_on_disk: bool
+
+
+@frozen
+class Found:
+    """The old answer; without one, how many tokens of the prompt the disk has."""
+
+    answer: Answer | None = None
+    num_on_disk: int = 0
 
 
 class Memory:
@@ -78,18 +97,31 @@ class Memory:
         self.whole_state = False
         """Set once the model is known: a block is a whole state, of all tokens before its end (`core.checkpoints`)."""
 
-    async def num_on_disk(self, tokens: Sequence[int], namespace: str) -> int:
+    async def recall(self, questions: Sequence[Question], namespace: str) -> list[Found]:
+        """What is remembered of requests of this namespace, in their order; and its archive is opened, so that what was
+        there before the start is found, and what others take in or away since. All in one hop to an I/O thread: beside
+        steps that use all cores each takes milliseconds."""
+        return await self._try(partial(self._recalled, questions, namespace), [Found()] * len(questions))
+
+    def _recalled(self, questions: Sequence[Question], namespace: str) -> list[Found]:
+        self._prepare_archive(namespace)
+        answers, on_disk = self._answers, dict[tuple[int, ...], int]()
+        found = []
+        for asked in questions:
+            answer = _guarded(partial(answers.get, asked.key), None) if answers and asked.key else None
+            if answer is None and asked.looks_on_disk and asked.prompt not in on_disk:
+                on_disk[asked.prompt] = _guarded(partial(self._num_on_disk, asked.prompt, namespace), 0)
+            found.append(Found(answer, on_disk.get(asked.prompt, 0)))
+        return found
+
+    def _num_on_disk(self, tokens: Sequence[int], namespace: str) -> int:
         """How many tokens from the front lie there in whole blocks; or up to where a state does."""
         store = self._store
         if store is None or len(tokens) <= self.block_tokens:
             return 0
-
-        def look() -> int:
-            if self.whole_state:
-                return self.block_tokens * store.has_state(self._keys(tokens[:-1], namespace), namespace=namespace)
-            return self.block_tokens * store.has(self._keys(tokens, namespace), namespace=namespace)
-
-        return await self._try(look, 0)
+        if self.whole_state:
+            return self.block_tokens * store.has_state(self._keys(tokens[:-1], namespace), namespace=namespace)
+        return self.block_tokens * store.has(self._keys(tokens, namespace), namespace=namespace)
 
     async def read(self, load: Load) -> tuple[Block, ...]:
         """The blocks asked for, as far as they can be had."""
@@ -112,11 +144,6 @@ class Memory:
         if self._answers is None or not is_fixed(request, seed_given=seed_given):
             return None
         return answer_key(self._fingerprint + self.salt, request)
-
-    async def answer(self, key: bytes) -> Answer | None:
-        """What the request of this name was answered with."""
-        answers = self._answers
-        return await self._try(partial(answers.get, key), None) if answers else None
 
     def keep(self, saved: Saved) -> None:
         """Write these blocks, soon."""
@@ -171,7 +198,8 @@ class Memory:
         unwritten = self._unwritten.get(key)  # at once: an I/O thread takes away what it has written
         if unwritten is not None:
             return unwritten[1]
-        answer = await self.answer(key)
+        answers = self._answers
+        answer = await self._try(partial(answers.get, key), None) if answers else None
         return None if answer is None else "".join(delta.text for delta in answer.deltas)
 
     async def drop_text(self, name: str, *, namespace: str) -> bool:
@@ -186,11 +214,10 @@ class Memory:
         words = f"{namespace}\0{name}".encode("utf-8", "surrogatepass")
         return hashlib.blake2b(words, digest_size=32, person=b"reame.text", key=self.salt[:64]).digest()
 
-    async def prepare_archive(self, namespace: str) -> None:
-        """Before a sequence of this namespace: so that what was there before the start is found, and what others take
-        in or away since. Microseconds, but for the first time."""
+    def _prepare_archive(self, namespace: str) -> None:
+        """Microseconds, but for the first time. In an I/O thread."""
         if self.archive is not None:
-            await self._try(partial(self.archive.prepare, namespace=namespace), None)
+            _guarded(partial(self.archive.prepare, namespace=namespace), None)
 
     def remember(self, tokens: Sequence[int], namespace: str) -> None:
         """Archive a finished generation, before anything else that waits to be written."""
@@ -244,7 +271,7 @@ class Memory:
 
     async def run(self) -> None:
         """The flusher: writes behind until `close`, then what is left."""
-        await self.prepare_archive("")
+        await self._try(partial(self._prepare_archive, ""), None)
         if self._store is not None:
             await self._try(self._store.prune, None, limiter=self._writing)
         while (task := await self._backlog.next()) is not None:
@@ -280,12 +307,17 @@ class Memory:
         return root_key(self._fingerprint, namespace, self.salt)
 
     async def _try(self, function: Callable[[], T], otherwise: T, *, limiter: trio.CapacityLimiter | None = None) -> T:
-        """Run it in an I/O thread. The store does not raise for a bad disk; whatever else happens is a miss too."""
-        try:
-            return await trio.to_thread.run_sync(function, limiter=limiter or self._io)
-        except Exception:
-            log.exception("the memory on disk failed")
-            return otherwise
+        """Run it in an I/O thread."""
+        return await trio.to_thread.run_sync(_guarded, function, otherwise, limiter=limiter or self._io)
+
+
+def _guarded(function: Callable[[], T], otherwise: T) -> T:
+    """The store does not raise for a bad disk; whatever else happens is a miss too."""
+    try:
+        return function()
+    except Exception:
+        log.exception("the memory on disk failed")
+        return otherwise
 
 
 def _bytes_of(delta: Delta) -> int:

@@ -9,7 +9,7 @@ import trio
 from serving import PacedThread, call_of, config_of, prompt_of, read, serving, text_of
 
 from reame.core.cost import StepCost
-from reame.runtime.memory import Memory
+from reame.runtime.memory import Found, Memory, Question
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +26,9 @@ class EmptyPromises(Memory):
         self.block_tokens = 8
         self.num_reads = 0
 
-    async def num_on_disk(self, tokens: Sequence[int], namespace: str) -> int:
-        return len(tokens) // 8 * 8 if len(tokens) > 8 else 0
+    async def recall(self, questions: Sequence[Question], namespace: str) -> list[Found]:
+        sizes = [len(asked.prompt) for asked in questions]
+        return [Found(num_on_disk=size // 8 * 8 if size > 8 else 0) for size in sizes]
 
     async def read(self, load: Load) -> tuple[Block, ...]:
         self.num_reads += 1
