@@ -19,8 +19,8 @@ from reame.runtime.allowance import DailyTokens
 from reame.runtime.conclave import Deliberation
 from reame.runtime.health import Health, Status
 from reame.runtime.job import REPLY_EVENTS, HandOver, Job
+from reame.runtime.kept import Question
 from reame.runtime.labelling import Asking, Labelling
-from reame.runtime.memory import Question
 from reame.runtime.pins import Pin
 from reame.runtime.preparing import Preparing
 from reame.runtime.replies import Replies

@@ -112,14 +112,14 @@ async def _load_embedder(
 async def put_together(config: Config, path: Path, model_id: str, loaded: Loaded, thread: Caller) -> Parts:
     """Takes the first steps, and gives the memory its archive."""
     engine, memory = loaded.engine, loaded.memory
-    memory.whole_state = engine.info.whole_state
+    memory.kept.whole_state = engine.info.whole_state
     scheduler = new_scheduler(config, engine, memory.block_tokens)
     is_seeded = seed(scheduler.cost, loaded.profile, loaded.options)
     await thread.call(partial(take_first_steps, engine, scheduler.cost, is_seeded=is_seeded))
     model = await trio.to_thread.run_sync(served_model, config, path, model_id, engine)
     assert model.constraints is not None
-    memory.archive = await trio.to_thread.run_sync(open_archive, config, engine.vocabulary, engine.info.vocab_size)
-    drafter, draft_model = new_drafter(config, engine.vocabulary, memory.archive), None
+    memory.kept.archive = await trio.to_thread.run_sync(open_archive, config, engine.vocabulary, engine.info.vocab_size)
+    drafter, draft_model = new_drafter(config, engine.vocabulary, memory.kept.archive), None
     if engine.info.whole_state:
         drafter = None
     log.info("%s", outlook(scheduler.cost) if drafter else f"speculation off: {why_off(engine)}")

@@ -14,23 +14,21 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
-from attrs import frozen
 
 from reame.core.answer_key import answer_key, is_fixed
-from reame.core.blocks import Block, block_keys, root_key
 from reame.core.events import Delta, Usage
-from reame.memory import upkeep
 from reame.memory.answer_format import Answer
 from reame.runtime.backlog import Backlog, Task
+from reame.runtime.kept import Found, Kept, Question, guarded
 from reame.runtime.pins import Pins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from reame.core.batch import Load, Saved
+    from reame.core.blocks import Block
     from reame.core.request import Request
     from reame.memory.answers import AnswerStats, AnswerStore
-    from reame.memory.archive import Archive
     from reame.memory.block_counts import BlockStats
     from reame.memory.block_store import BlockStore
     from reame.runtime.pins import Pin
@@ -43,27 +41,8 @@ LOGPROB_BYTES = 120
 log = logging.getLogger(__name__)
 
 
-@frozen
-class Question:
-    """Of a request: the name of its answer, if it can have one, and whether the disk may have more of its prompt than
-    the cells."""
-
-    key: bytes | None
-    prompt: tuple[int, ...]
-    looks_on_disk: bool
-
-
-@frozen
-class Found:
-    """The old answer; without one, how many tokens of the prompt the disk has."""
-
-    answer: Answer | None = None
-    num_on_disk: int = 0
-
-
 class Memory:
-    """The disk side of one served model. Without a `store` no blocks are kept, without `answers` no answers, without
-    an `archive` (set once the tokenizer is known) no generations."""
+    """The disk side of one served model: see `Kept`, which it owns."""
 
     def __init__(
         self,
@@ -75,15 +54,16 @@ class Memory:
         salt: bytes,
         element_bytes: int,
     ) -> None:
-        self.block_tokens = block_tokens if store else 0
+        self.kept = Kept(
+            store, answers, fingerprint=fingerprint, block_tokens=block_tokens, salt=salt, element_bytes=element_bytes
+        )
+        self.block_tokens = self.kept.block_tokens
         self.num_dropped = 0
         self.loses = False
         """What was last to be written was not, or not all of it."""
-        self._store = store
         self._answers = answers
         self._fingerprint = fingerprint
         self.salt = salt
-        self._element_bytes = element_bytes
         self._io, self._writing = trio.CapacityLimiter(2), trio.CapacityLimiter(1)
         """Threads that look something up, which somebody waits for; and the flusher's."""
         self._pins = Pins()
@@ -93,51 +73,18 @@ class Memory:
         self._unwritten: dict[bytes, tuple[str, str]] = {}
         """Texts by their names, with their namespaces."""
         self._eras: Counter[str] = Counter()
-        self.archive: Archive | None = None
-        self.whole_state = False
-        """Set once the model is known: a block is a whole state, of all tokens before its end (`core.checkpoints`)."""
 
     async def recall(self, questions: Sequence[Question], namespace: str) -> list[Found]:
         """What is remembered of requests of this namespace, in their order; and its archive is opened, so that what was
         there before the start is found, and what others take in or away since. All in one hop to an I/O thread: beside
         steps that use all cores each takes milliseconds."""
-        return await self._try(partial(self._recalled, questions, namespace), [Found()] * len(questions))
-
-    def _recalled(self, questions: Sequence[Question], namespace: str) -> list[Found]:
-        self._prepare_archive(namespace)
-        answers, on_disk = self._answers, dict[tuple[int, ...], int]()
-        found = []
-        for asked in questions:
-            answer = _guarded(partial(answers.get, asked.key), None) if answers and asked.key else None
-            if answer is None and asked.looks_on_disk and asked.prompt not in on_disk:
-                on_disk[asked.prompt] = _guarded(partial(self._num_on_disk, asked.prompt, namespace), 0)
-            found.append(Found(answer, on_disk.get(asked.prompt, 0)))
-        return found
-
-    def _num_on_disk(self, tokens: Sequence[int], namespace: str) -> int:
-        """How many tokens from the front lie there in whole blocks; or up to where a state does."""
-        store = self._store
-        if store is None or len(tokens) <= self.block_tokens:
-            return 0
-        if self.whole_state:
-            return self.block_tokens * store.has_state(self._keys(tokens[:-1], namespace), namespace=namespace)
-        return self.block_tokens * store.has(self._keys(tokens, namespace), namespace=namespace)
+        return await self._try(partial(self.kept.recalled, questions, namespace), [Found()] * len(questions))
 
     async def read(self, load: Load) -> tuple[Block, ...]:
         """The blocks asked for, as far as they can be had."""
-        store, namespace = self._store, load.sequence.request.namespace
-        tokens = load.sequence.tokens[: load.stop]
-        if store is None:
-            return ()
-
-        def read() -> tuple[Block, ...]:
-            keys, size = self._keys(tokens, namespace), self.block_tokens
-            if self.whole_state:
-                return tuple(store.load_state(keys, tokens, block_tokens=size, namespace=namespace))
-            first = load.start // size
-            return tuple(store.load(keys, tokens, block_tokens=size, namespace=namespace, first=first))
-
-        return await self._try(read, ())
+        sequence = load.sequence
+        tokens = sequence.tokens[: load.stop]
+        return await self._try(partial(self.kept.read, tokens, load.start, sequence.request.namespace), ())
 
     def answer_key(self, request: Request, *, seed_given: bool) -> bytes | None:
         """The name of the request's answer, None when there cannot be an old one."""
@@ -214,15 +161,11 @@ class Memory:
         words = f"{namespace}\0{name}".encode("utf-8", "surrogatepass")
         return hashlib.blake2b(words, digest_size=32, person=b"reame.text", key=self.salt[:64]).digest()
 
-    def _prepare_archive(self, namespace: str) -> None:
-        """Microseconds, but for the first time. In an I/O thread."""
-        if self.archive is not None:
-            _guarded(partial(self.archive.prepare, namespace=namespace), None)
-
     def remember(self, tokens: Sequence[int], namespace: str) -> None:
         """Archive a finished generation, before anything else that waits to be written."""
-        if self.archive is not None and tokens:
-            job = partial(self.archive.append, list(tokens), namespace=namespace)
+        archive = self.kept.archive
+        if archive is not None and tokens:
+            job = partial(archive.append, list(tokens), namespace=namespace)
             self._backlog.put(Task(namespace, 8 * len(tokens), job), urgent=True)
 
     async def forget(self, namespace: str) -> None:
@@ -235,89 +178,47 @@ class Memory:
             if owner == namespace:
                 self._unwritten.pop(key, None)
         erased = trio.Event()
-        self._backlog.put(Task(namespace, 0, partial(self._erase, namespace), erased), urgent=True)
+        self._backlog.put(Task(namespace, 0, partial(self.kept.erase, namespace), erased), urgent=True)
         await erased.wait()
-
-    def _erase(self, namespace: str) -> None:
-        """In an I/O thread, behind whatever it was writing."""
-        store, answers, archive = self._store, self._answers, self.archive
-        for erase in (
-            store and partial(upkeep.forget, store.directory, namespace),
-            answers and partial(answers.forget, namespace),
-            archive and partial(archive.forget, namespace=namespace),
-        ):
-            try:
-                if erase:
-                    erase()
-            except OSError as error:
-                log.warning("not all of an API key could be forgotten: %s", error)
 
     async def pin(self, pin: Pin, *, era: int = 0) -> None:
         """Keep the blocks of these tokens, those that are there and those to come, until then, unless `era` is over."""
         if era != self.era(pin.namespace):
             return
         self._pins.add(pin)
-        if self._store is not None:
-            keys = self._keys(pin.tokens, pin.namespace)
-            touch = partial(self._store.touch, keys, namespace=pin.namespace, until=pin.until)
-            await self._try(touch, None, limiter=self._writing)
+        touch = partial(self.kept.touch, pin.tokens, pin.namespace, until=pin.until)
+        await self._try(touch, None, limiter=self._writing)
 
     def stats(self) -> tuple[BlockStats | None, AnswerStats | None]:
         """Opens one small file and reads one row; None for what is not kept."""
-        return (
-            self._store.stats() if self._store else None,
-            self._answers.stats() if self._answers else None,
-        )
+        store, answers = self.kept.store, self._answers
+        return store.stats() if store else None, answers.stats() if answers else None
 
     async def run(self) -> None:
         """The flusher: writes behind until `close`, then what is left."""
-        await self._try(partial(self._prepare_archive, ""), None)
-        if self._store is not None:
-            await self._try(self._store.prune, None, limiter=self._writing)
+        await self._try(partial(self.kept.prepare_archive, ""), None)
+        if self.kept.store is not None:
+            await self._try(self.kept.store.prune, None, limiter=self._writing)
         while (task := await self._backlog.next()) is not None:
             cost_s = await self._try(partial(_cost_s, task.job), 0.0, limiter=self._writing)
             self._backlog.done(task)
             await self._backlog.rest(cost_s, self.is_busy)
         if self._answers is not None:
             self._answers.close()
-        if self.archive is not None:
-            await self._try(self.archive.close, None, limiter=self._writing)
+        if self.kept.archive is not None:
+            await self._try(self.kept.archive.close, None, limiter=self._writing)
 
     def close(self) -> None:
         """Nothing more will be kept: `run` ends when all is written."""
         self._backlog.close()
 
     def _write(self, saved: Saved) -> None:
-        save, size = saved.save, saved.save.block_tokens
-        assert self._store is not None
-        keys, done = [self._root(save.namespace), *self._keys(save.tokens, save.namespace)], True
-        for start, payload in zip(range(save.start, len(save.tokens), size), saved.payloads, strict=True):
-            stop, per_key = start + size, self.block_tokens  # a state is one block, with the name of the last in it
-            tokens = save.tokens[start:stop]
-            link = per_key if self.whole_state else 0
-            block = Block(keys[stop // per_key], keys[start // per_key], start // size, tokens, payload, link)
-            until = self._pins.until(save.namespace, save.tokens[: block.stop])
-            done &= self._store.store(block, namespace=save.namespace, until=until, element_bytes=self._element_bytes)
-        self.loses = not done
-
-    def _keys(self, tokens: Sequence[int], namespace: str) -> list[bytes]:
-        return block_keys(self._root(namespace), tokens, self.block_tokens)
-
-    def _root(self, namespace: str) -> bytes:
-        return root_key(self._fingerprint, namespace, self.salt)
+        """In an I/O thread."""
+        self.loses = not self.kept.write(saved, self._pins.until)
 
     async def _try(self, function: Callable[[], T], otherwise: T, *, limiter: trio.CapacityLimiter | None = None) -> T:
         """Run it in an I/O thread."""
-        return await trio.to_thread.run_sync(_guarded, function, otherwise, limiter=limiter or self._io)
-
-
-def _guarded(function: Callable[[], T], otherwise: T) -> T:
-    """The store does not raise for a bad disk; whatever else happens is a miss too."""
-    try:
-        return function()
-    except Exception:
-        log.exception("the memory on disk failed")
-        return otherwise
+        return await trio.to_thread.run_sync(guarded, function, otherwise, limiter=limiter or self._io)
 
 
 def _bytes_of(delta: Delta) -> int:

@@ -130,7 +130,7 @@ class MemoryCollector(Collector):
             yield events
             yield GaugeMetricFamily("reame_answers", "Old answers kept.", value=answers.answers)
             yield GaugeMetricFamily("reame_answer_bytes", "Bytes of old answers.", value=answers.bytes)
-        if (archive := self._memory.archive) is not None:
+        if (archive := self._memory.kept.archive) is not None:
             kept = archive.stats()
             events = CounterMetricFamily("reame_archive_events", "Of the archive, by what happened.", labels=["event"])
             for event in ("appended", "dropped", "damaged", "foreign", "unreadable", "evicted"):

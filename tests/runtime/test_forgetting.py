@@ -87,7 +87,7 @@ async def keeping(folder: Path) -> AsyncIterator[Kept]:
     answers = AnswerStore(folder / "answers.sqlite", budget_bytes=1 << 24)
     archive = Archive(folder / "archive", fingerprint=bytes(32), vocab_size=256, budget_bytes=1 << 24)
     memory = Memory(store, answers, fingerprint=FINGERPRINT, block_tokens=BLOCK, salt=b"", element_bytes=1)
-    memory.archive = archive
+    memory.kept.archive = archive
     async with trio.open_nursery() as nursery:
         nursery.start_soon(memory.run)
         async with serving(config_of(slots=2, residents=4, cells=400), memory=memory, thread=PacedThread(0.002)) as up:

@@ -9,7 +9,8 @@ import trio
 from serving import PacedThread, call_of, config_of, prompt_of, read, serving, text_of
 
 from reame.core.cost import StepCost
-from reame.runtime.memory import Found, Memory, Question
+from reame.runtime.kept import Found, Question
+from reame.runtime.memory import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

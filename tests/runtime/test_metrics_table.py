@@ -25,7 +25,7 @@ async def test_readme_names_every_metric_and_no_other(tmp_path: Path) -> None:
     store = BlockStore(tmp_path / "blocks", fingerprint=b"f" * 16, budget_bytes=1 << 20)
     answers = AnswerStore(tmp_path / "answers.sqlite", budget_bytes=1 << 20)
     memory = Memory(store, answers, fingerprint=b"f" * 16, block_tokens=4, salt=b"", element_bytes=1)
-    memory.archive = Archive(tmp_path / "archive", fingerprint=b"f" * 32, vocab_size=9, budget_bytes=1 << 20)
+    memory.kept.archive = Archive(tmp_path / "archive", fingerprint=b"f" * 32, vocab_size=9, budget_bytes=1 << 20)
     metrics.watch(memory)
     metrics.requests.labels("ok").inc()
     metrics.refresh()
