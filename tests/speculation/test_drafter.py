@@ -54,6 +54,35 @@ def test_the_most_promising_guess_is_proposed() -> None:
     assert propose(drafter, sequence("r", "abc"), "d") == ("two", "yy")
 
 
+@pytest.mark.parametrize(
+    ("guess_s", "step_s", "saved_s", "guesses"),
+    [
+        (0.0005, 0.008, 0.0, 40 + 90),  # the smallest model: forty for nothing, then about every fourth
+        (0.0005, 0.1, 0.0, 400),  # a step takes so long that it does not matter
+        (0.0005, 0.008, 1.0, 400),  # they pay
+        (0.0005, 0.008, -1.0, 40 + 90),
+        (0.001, 0.008, 0.1, 120 + 70),  # as long as they have saved more
+    ],
+)
+def test_guesses_that_save_nothing_are_made_at_every_fourth_step(
+    guess_s: float, step_s: float, saved_s: float, guesses: int
+) -> None:
+    now = [0.0]
+
+    class Slow(Says):
+        def guess(self, text: LiveText) -> Guess:
+            now[0] += guess_s
+            return super().guess(text)
+
+    source = Slow("one", "z")
+    drafter, live = Drafter(piece, [source], clock=lambda: now[0]), sequence("r", "ab")
+    live.drafts.seconds = saved_s
+    for _ in range(400):
+        propose(drafter, live, "c")
+        now[0] += step_s
+    assert len(source.seen) == pytest.approx(guesses, abs=12)
+
+
 def test_sources_see_prompt_and_answer_as_they_grow() -> None:
     source = Says("one", "z")
     drafter, live = Drafter(piece, [source]), sequence("r", "ab")
