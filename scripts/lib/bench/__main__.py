@@ -161,7 +161,8 @@ def run(options: Options, chosen: Sequence[Scenario], *, same: bool, json: Path 
         if scenario.models not in options.model.name.lower():
             SAY.print(f"{scenario.name}: left out, it needs a model whose name has {scenario.models!r} in it")
             continue
-        share = ((ends - time.monotonic()) / (len(chosen) - place)) if ends else math.inf
+        part = scenario.weight / sum(each.weight for each in chosen[place:])
+        share = part * (ends - time.monotonic()) if ends else math.inf
         try:
             results.append(play(scenario, ours or scenario.ours, options, SAY.print, seconds=share))
         except BenchError as error:

@@ -47,7 +47,7 @@ class Scale:
     messages: int = 40
     keys: int = 500
     typing_s: float = 240
-    day: int = 96
+    day: int = 64
 
 
 FULL = Scale()
@@ -132,6 +132,8 @@ class Scenario:
     """It is played when none is named; one that takes long is not."""
     most_rounds: int = 99
     """It takes long: no more rounds, unless they are asked for."""
+    weight: float = 1.0
+    """Its share of the time, where that is limited, beside those of the others."""
     models: str = ""
     """Only for models whose file name contains this."""
     drafts: bool = False

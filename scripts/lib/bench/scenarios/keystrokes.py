@@ -99,4 +99,5 @@ SCENARIO = Scenario(
     ),
     models="coder",
     most_rounds=3,
+    weight=5,
 )

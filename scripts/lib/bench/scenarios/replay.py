@@ -81,5 +81,6 @@ SCENARIO = Scenario(
     users=USERS,
     cells=12_288,
     most_rounds=3,
+    weight=5,
     rivals=(LLAMA_SERVER, SPECULATING),
 )

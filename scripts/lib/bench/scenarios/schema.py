@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from bench.client import Part
 from bench.documents import Kind, paper
 from bench.scenario import Metric, Run, Scenario, chat
-from bench.sides import LLAMA_SERVER, NO_DRAFTS, SPECULATING
+from bench.sides import LLAMA_SERVER, NO_DRAFTS
 from bench.stats import Goal
 
 if TYPE_CHECKING:
@@ -82,5 +82,6 @@ SCENARIO = Scenario(
     measure=measure,
     users=TOGETHER,
     most_rounds=3,
-    rivals=(LLAMA_SERVER, SPECULATING, NO_DRAFTS),
+    weight=4,
+    rivals=(LLAMA_SERVER, NO_DRAFTS),
 )
