@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from attrs import evolve
@@ -41,7 +42,7 @@ def new_drafter(config: Config, vocabulary: Vocabulary, archive: Archive | None)
     """None when the config wants no drafts."""
     if not config.speculation.enabled:
         return None
-    drafter = Drafter(vocabulary.piece)
+    drafter = Drafter(vocabulary.piece, clock=perf_counter)
     tokenize = partial(vocabulary.tokenize, add_special=False, parse_special=False)
     forms = Forms(guess, tokenize, vocabulary.piece)
     drafter.sources += [Hint(), PromptLookup(), Companions(drafter.texts), forms]

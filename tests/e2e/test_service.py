@@ -233,7 +233,8 @@ async def test_a_reload_says_what_needs_a_restart_and_changes_nothing_after_a_mi
 def test_a_terminal_that_is_closed_ends_it(box: Box) -> None:
     """A hangup reloads a service; but who closes the terminal that a daemon runs in does not expect it to stay."""
     mine, its = pty.openpty()
-    with box.start(wrapper=in_terminal(its), pass_fds=[its]) as daemon:
+    usual = "signal.signal(signal.SIGHUP, signal.SIG_DFL)"  # however these tests were started
+    with box.start(wrapper=in_terminal(its, usual), pass_fds=[its]) as daemon:
         os.close(its)
         daemon.wait_ready()
         os.close(mine)
