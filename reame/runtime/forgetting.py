@@ -77,7 +77,7 @@ class Forgetting:
         if not inbox.is_gone:
             return False
         try:
-            memory_salt(inbox.directory, own=self._memory.salt)
+            memory_salt(inbox.directory, own=self._memory.kept.salt)
             inbox.reopen()
         except OSError:
             return False  # until the next look

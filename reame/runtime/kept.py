@@ -66,8 +66,8 @@ class Kept:
         self.block_tokens = block_tokens if store else 0
         self.whole_state = False
         """Set once the model is known: a block is a whole state, of all tokens before its end (`core.checkpoints`)."""
-        self._fingerprint = fingerprint
-        self._salt = salt
+        self.fingerprint = fingerprint
+        self.salt = salt
         self._element_bytes = element_bytes
 
     def prepare_archive(self, namespace: str) -> None:
@@ -102,7 +102,7 @@ class Kept:
         """Whether all of it is on the disk now. `until`: the time (Unix) up to which these tokens are pinned."""
         save, size = saved.save, saved.save.block_tokens
         assert self.store is not None
-        root = root_key(self._fingerprint, save.namespace, self._salt)
+        root = root_key(self.fingerprint, save.namespace, self.salt)
         keys, done = [root, *self._keys(save.tokens, save.namespace)], True
         for start, payload in zip(range(save.start, len(save.tokens), size), saved.payloads, strict=True):
             stop, per_key = start + size, self.block_tokens  # a state is one block, with the name of the last in it
@@ -141,7 +141,7 @@ class Kept:
         return self.block_tokens * store.has(self._keys(tokens, namespace), namespace=namespace)
 
     def _keys(self, tokens: Sequence[int], namespace: str) -> list[bytes]:
-        return block_keys(root_key(self._fingerprint, namespace, self._salt), tokens, self.block_tokens)
+        return block_keys(root_key(self.fingerprint, namespace, self.salt), tokens, self.block_tokens)
 
 
 def guarded(function: Callable[[], T], otherwise: T) -> T:

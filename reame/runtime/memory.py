@@ -61,9 +61,6 @@ class Memory:
         self.num_dropped = 0
         self.loses = False
         """What was last to be written was not, or not all of it."""
-        self._answers = answers
-        self._fingerprint = fingerprint
-        self.salt = salt
         self._io, self._writing = trio.CapacityLimiter(2), trio.CapacityLimiter(1)
         """Threads that look something up, which somebody waits for; and the flusher's."""
         self._pins = Pins()
@@ -88,9 +85,9 @@ class Memory:
 
     def answer_key(self, request: Request, *, seed_given: bool) -> bytes | None:
         """The name of the request's answer, None when there cannot be an old one."""
-        if self._answers is None or not is_fixed(request, seed_given=seed_given):
+        if self.kept.answers is None or not is_fixed(request, seed_given=seed_given):
             return None
-        return answer_key(self._fingerprint + self.salt, request)
+        return answer_key(self.kept.fingerprint + self.kept.salt, request)
 
     def keep(self, saved: Saved) -> None:
         """Write these blocks, soon."""
@@ -113,18 +110,18 @@ class Memory:
 
     def keep_answer(self, key: bytes, answer: Answer, namespace: str, *, era: int = 0) -> None:
         """Write this answer, soon, unless the `era` in which it was begun is over."""
-        if self._answers is not None and era == self.era(namespace):
+        if self.kept.answers is not None and era == self.era(namespace):
             size = sum(map(_bytes_of, answer.deltas))
-            self._backlog.put(Task(namespace, size, partial(self._answers.put, key, answer, namespace=namespace)))
+            self._backlog.put(Task(namespace, size, partial(self.kept.answers.put, key, answer, namespace=namespace)))
 
     @property
     def keeps_texts(self) -> bool:
         """`keep_text` does something: there is a store of old answers, which has the texts too."""
-        return self._answers is not None
+        return self.kept.answers is not None
 
     def keep_text(self, name: str, text: str, *, namespace: str, era: int = 0) -> None:
         """Write a text of the API's own under this name, soon, unless `era` is over; `text` finds it at once."""
-        answers, key = self._answers, self._text_key(name, namespace)
+        answers, key = self.kept.answers, self._text_key(name, namespace)
         if answers is None or era != self.era(namespace):
             return
         usage = Usage(prompt_tokens=0, cached_tokens=0, completion_tokens=0)
@@ -145,13 +142,13 @@ class Memory:
         unwritten = self._unwritten.get(key)  # at once: an I/O thread takes away what it has written
         if unwritten is not None:
             return unwritten[1]
-        answers = self._answers
+        answers = self.kept.answers
         answer = await self._try(partial(answers.get, key), None) if answers else None
         return None if answer is None else "".join(delta.text for delta in answer.deltas)
 
     async def drop_text(self, name: str, *, namespace: str) -> bool:
         """Delete what was kept under this name in this namespace. Whether there was something."""
-        answers, key = self._answers, self._text_key(name, namespace)
+        answers, key = self.kept.answers, self._text_key(name, namespace)
         was_unwritten = self._unwritten.pop(key, None) is not None
         was_kept = answers is not None and await self._try(partial(answers.drop, key), otherwise=False)
         return was_unwritten or was_kept
@@ -159,7 +156,7 @@ class Memory:
     def _text_key(self, name: str, namespace: str) -> bytes:
         """Not bound to the model: a conversation may go on with another one."""
         words = f"{namespace}\0{name}".encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(words, digest_size=32, person=b"reame.text", key=self.salt[:64]).digest()
+        return hashlib.blake2b(words, digest_size=32, person=b"reame.text", key=self.kept.salt[:64]).digest()
 
     def remember(self, tokens: Sequence[int], namespace: str) -> None:
         """Archive a finished generation, before anything else that waits to be written."""
@@ -191,7 +188,7 @@ class Memory:
 
     def stats(self) -> tuple[BlockStats | None, AnswerStats | None]:
         """Opens one small file and reads one row; None for what is not kept."""
-        store, answers = self.kept.store, self._answers
+        store, answers = self.kept.store, self.kept.answers
         return store.stats() if store else None, answers.stats() if answers else None
 
     async def run(self) -> None:
@@ -203,8 +200,8 @@ class Memory:
             cost_s = await self._try(partial(_cost_s, task.job), 0.0, limiter=self._writing)
             self._backlog.done(task)
             await self._backlog.rest(cost_s, self.is_busy)
-        if self._answers is not None:
-            self._answers.close()
+        if self.kept.answers is not None:
+            self.kept.answers.close()
         if self.kept.archive is not None:
             await self._try(self.kept.archive.close, None, limiter=self._writing)
 

@@ -223,12 +223,20 @@ def test_a_lexer_that_others_have_filled_is_no_fault_of_this_answer(
     assert [write(grammar.matcher(), seed, 20) for seed in (3, 4)] == [20, 20], "and others begin"
 
 
-def test_a_draft_is_not_looked_at_for_long(compiler: ConstraintCompiler, vocabulary: Vocabulary) -> None:
-    """Half a thousand bytes at once took seconds, in which nobody else could do anything."""
+@pytest.mark.parametrize(("patience", "looked_at"), [(0.0, 4), (float("inf"), 40)])
+def test_a_draft_is_not_looked_at_for_long(
+    compiler: ConstraintCompiler,
+    vocabulary: Vocabulary,
+    monkeypatch: pytest.MonkeyPatch,
+    patience: float,
+    looked_at: int,
+) -> None:
+    """All of it is legal; but nobody else can do anything meanwhile."""
+    monkeypatch.setattr("reame.constraint.matcher.PATIENCE_S", patience)
     grammar = compiler.compile(Constraint("grammar", 'start: s\ns: s s | "a"'))
     (token,) = vocabulary.tokenize("aaaa", add_special=False, parse_special=False)
     matcher = grammar.matcher()
     for _ in range(10):
         matcher.consume(token)
-    assert 0 < matcher.legal_prefix([token] * 200) < 200
+    assert matcher.legal_prefix([token] * 40) == looked_at
     assert matcher.legal_prefix([token] * 3) == 3

@@ -202,7 +202,7 @@ async def test_a_directory_that_was_emptied_is_used_again(kept: Kept, tmp_path: 
     folder = tmp_path / "emptied"
     inbox = open_inbox(Config(memory=MemoryConfig(path=str(folder))))
     assert isinstance(inbox, Inbox)
-    kept.memory.salt = memory_salt(folder)
+    kept.memory.kept.salt = memory_salt(folder)
     shutil.rmtree(folder)
     assert inboxes.order(folder, ANNA) == []
     forgetting = Forgetting(inbox, kept.up.loop, kept.memory)
@@ -211,7 +211,7 @@ async def test_a_directory_that_was_emptied_is_used_again(kept: Kept, tmp_path: 
         while not (files := inboxes.order(folder, ANNA)):  # noqa: ASYNC110 - a thread of its own makes it
             await trio.sleep(0.01)
         assert await trio.to_thread.run_sync(partial(inboxes.wait_done, files, patience_s=60.0)) == []
-        assert memory_salt(folder) == kept.memory.salt
+        assert memory_salt(folder) == kept.memory.kept.salt
         assert folder.stat().st_mode & 0o777 == 0o700
         forgetting.close()
     inbox.close()
