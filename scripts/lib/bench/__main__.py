@@ -121,7 +121,7 @@ def bench(
         threads=threads or len(os.sched_getaffinity(0)),
         rounds=rounds or (3 if quick else 7),
         rounds_asked=rounds is not None,
-        minutes=minutes or (None if quick or rounds else HOUR),
+        minutes=minutes or (math.inf if quick or rounds else HOUR),
         seed=seed or random.SystemRandom().randrange(1, 1 << 31),
         draft=draft,
         scale=QUICK if quick else FULL,
@@ -140,7 +140,7 @@ def run(options: Options, chosen: Sequence[Scenario], *, same: bool, json: Path 
     """Play, print and write; 1 if a scenario could not be measured. The JSON is written after every scenario, so that a
     stopped benchmark keeps the others."""
     started, failed = time.monotonic(), False
-    ends = started + 60 * options.minutes if options.minutes else None
+    ends = started + 60 * options.minutes
     draw = plots.obtain() if plot else None
     facts = {
         **machine.facts(ROOT),
@@ -162,7 +162,7 @@ def run(options: Options, chosen: Sequence[Scenario], *, same: bool, json: Path 
             SAY.print(f"{scenario.name}: left out, it needs a model whose name has {scenario.models!r} in it")
             continue
         part = scenario.weight / sum(each.weight for each in chosen[place:])
-        share = part * (ends - time.monotonic()) if ends else math.inf
+        share = part * (ends - time.monotonic())
         try:
             results.append(play(scenario, ours or scenario.ours, options, SAY.print, seconds=share))
         except BenchError as error:

@@ -49,8 +49,8 @@ class Options:
     draft: str
     scale: Scale
     quiet_wait_s: float
-    minutes: float | None = None
-    """For all scenarios together; None: as long as their rounds take."""
+    minutes: float = math.inf
+    """For all scenarios together."""
     peer: Remote | None = None
     """A server that runs already and takes llama-server's place."""
 
