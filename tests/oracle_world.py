@@ -40,7 +40,7 @@ class World:
         self.limits = Limits(
             max_running=draw(1, min(5, self.engine.num_seqs)), max_rows=self.engine.max_rows, max_sampled=draw(5, 24),
             reserve=draw(1, 8), min_wait=draw(1, 6), min_chunk=draw(1, 4), min_garbage=draw(1, 40),
-            rent_rows=draw(0, 60), longest_move=draw(1, 20),
+            rent_rows=draw(0, 60), longest_move=draw(1, 20), row_group=Random(seed).choice([1, 1, 2, 3, 4]),
             step_seconds=self.random.choice([0.01, 0.05, 1.0]), prefill_seconds=self.random.choice([0.01, 0.1, 1.0]),
         )  # fmt: skip
         if self.whole_state:

@@ -122,10 +122,13 @@ class RowPlanner:
         return min(sequence.num_reserved - len(sequence.tokens), sequence.num_left - 1)
 
     def _prefill_rows(self, decoding_rows: int, *, gentle: bool) -> int:
-        """Rows for prompts beside `decoding_rows`, so that the step stays within its time."""
-        seconds = self._limits.step_seconds if gentle else self._limits.prefill_seconds
-        rows = self._cost.rows_within(seconds, self._limits.max_rows) - decoding_rows
-        return min(max(rows, self._limits.min_chunk), self._limits.max_rows - decoding_rows)
+        """Rows for prompts beside `decoding_rows`: the step has a whole number of groups of rows, the one that is
+        nearest to its time, as a group that is not full costs much the same."""
+        limits = self._limits
+        seconds = limits.step_seconds if gentle else limits.prefill_seconds
+        rows = max(self._cost.rows_within(seconds, limits.max_rows), decoding_rows + limits.min_chunk)
+        whole = (rows + limits.row_group // 2) // limits.row_group * limits.row_group
+        return max(1, min(whole, limits.max_rows) - decoding_rows)
 
 
 def _slice(sequence: Sequence, num_rows: int, draft: Draft | None = None) -> Slice:

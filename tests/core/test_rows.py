@@ -59,6 +59,50 @@ class TestRows:
             loop.cost.observe(count, per_row * count)
         assert rows(loop.plan(0.0)) == {"x": 1, "long": beside_one}
 
+    @pytest.mark.parametrize(
+        ("per_row", "chunk"),
+        [
+            (0.010, 12),  # 0.12 s are 12 rows, three groups
+            (0.0095, 12),  # 12.6 rows
+            (0.012, 12),  # 10 rows: the half is rounded up
+            (0.0132, 8),  # 9.1 rows
+            (0.001, 16),  # as many as a step may have
+            (1.0, 4),  # min_chunk, of two rows, is rounded as well
+        ],
+    )
+    def test_a_chunk_alone_fills_whole_groups_of_rows(self, per_row: float, chunk: int) -> None:
+        loop = scheduler(prefill_seconds=0.12, row_group=4)
+        loop.add(request("long", [1] * 40), 0.0)
+        for count in (1, 2, 8, 12, 16):
+            loop.cost.observe(count, per_row * count)
+        assert rows(loop.plan(0.0)) == {"long": chunk}
+
+    @pytest.mark.parametrize(
+        ("per_row", "chunk"),
+        [
+            (0.010, 6),  # 0.08 s are 8 rows, two of which decode
+            (0.0132, 6),  # 6.1 rows
+            (0.016, 2),  # 5 rows
+            (1.0, 2),  # two that decode and min_chunk, one group
+        ],
+    )
+    def test_a_chunk_fills_the_group_of_the_rows_that_decode(self, per_row: float, chunk: int) -> None:
+        loop = scheduler(max_running=3, step_seconds=0.08, row_group=4)
+        decoding(loop, "x", "y")
+        loop.add(request("long", [1] * 40), 0.0)
+        loop.cost._seconds.clear()
+        for count in (1, 2, 8, 12, 16):
+            loop.cost.observe(count, per_row * count)
+        assert rows(loop.plan(0.0)) == {"x": 1, "y": 1, "long": chunk}
+
+    def test_a_prompt_moves_also_beside_a_full_group(self) -> None:
+        loop = scheduler(max_running=4, row_group=3, min_chunk=1)
+        decoding(loop, "x", "y", "z")
+        loop.cost._seconds.clear()
+        loop.cost.observe(1, 9.0)
+        loop.add(request("long", [1] * 40), 0.0)
+        assert rows(loop.plan(0.0)) == {"x": 1, "y": 1, "z": 1, "long": 1}
+
     def test_what_a_step_took_decides_the_next_chunk(self) -> None:
         loop = scheduler(max_rows=64, prefill_seconds=0.1)
         loop.add(request("long", [1] * 90, 2), 0.0)
