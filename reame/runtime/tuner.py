@@ -40,8 +40,9 @@ PACE_S, TRY_PACE_S = 1.0, 0.1
 """Seconds between two looks while there are steps, and while another number of threads, maybe a bad one, is tried.
 Without any steps it sleeps.
 """
-IDLE_S = 0.5
-"""Without a step for so long, who used the cores meanwhile is not company: nobody was held up."""
+IDLE_S = 1.5
+"""Without a step for so long, who used the cores meanwhile is not company: nobody was held up. Shorter pauses count:
+else a neighbour of many short answers would never be seen."""
 VERDICT_S = 60.0
 """Seconds between two looks at what drafts saved while there are steps: a changing workload must not fill the log."""
 
@@ -105,7 +106,7 @@ class Tuner:
         self._send, self._steps = trio.open_memory_channel[StepTime](MOST_STEPS)
         self._clock = trio.lowlevel.current_clock()
         self._next_verdict = self._clock.current_time() + VERDICT_S
-        self._set_at = -float("inf")
+        self._set_at = self._ended = -inf
         self._scope = trio.CancelScope()
         self._show()
 
@@ -119,15 +120,13 @@ class Tuner:
 
     async def run(self) -> None:
         with self._scope:
-            looked = -inf
             async for step in self._steps:
                 steps = [step, *self._waiting()]
-                self._choose_spin(was_idle=step.at - step.seconds > looked + IDLE_S)
+                self._choose_spin(was_idle=self._was_idle(steps))
                 if self._adapts:
                     await self._judge(steps)
                 self._say_whether_drafts_pay()
                 await trio.sleep(TRY_PACE_S if self._one.is_trying or self._more.is_trying else PACE_S)
-                looked = self._clock.current_time()
 
     def _waiting(self) -> list[StepTime]:
         return [self._steps.receive_nowait() for _ in range(self._steps.statistics().current_buffer_used)]
@@ -147,6 +146,13 @@ class Tuner:
             if choice.threads != set_before:
                 await self._thread.call(partial(self._set, self._one.threads, self._more.threads))
                 return
+
+    def _was_idle(self, steps: list[StepTime]) -> bool:
+        """Since the last look, whose last step ended before `steps`, which are all since then."""
+        ends = [self._ended, *(step.at for step in steps)]
+        begins = [*(step.at - step.seconds for step in steps), self._clock.current_time()]
+        self._ended = steps[-1].at
+        return any(begin > end + IDLE_S for end, begin in zip(ends, begins, strict=True))
 
     def _choose_spin(self, *, was_idle: bool) -> None:
         if self._spin is None:

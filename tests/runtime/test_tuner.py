@@ -321,6 +321,26 @@ async def test_who_used_the_cores_while_there_was_nothing_to_do_is_no_company(au
         assert switch.told == ["short"]
 
 
+async def test_a_process_that_was_stopped_before_it_looked_had_no_company(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """SIGSTOP, a laptop's sleep: the pause between two looks is over late, and a step from before waits."""
+    machine, switch = Machine(), Switch()
+    company = iter([0.0, 0.0, 2.0, 2.0, 2.0])
+    tuner = machine.tuner(InlineThread(), adapts=False, spin=switch, company=lambda: next(company))
+    async with running(tuner):
+        await feed(tuner, [0.1])
+        tuner.tell(StepTime(1, 1, 500, 0.1, trio.current_time()))
+        await trio.sleep(PACE_S / 2)
+        tuner.tell(StepTime(1, 1, 500, 0.1, trio.current_time()))
+        autojump_clock.jump(10.0)
+        await trio.sleep(PACE_S)
+        await feed(tuner, [0.1])
+        assert switch.told == []
+        await feed(tuner, [0.1])
+        assert switch.told == ["short"]
+
+
 async def test_steps_that_take_long_are_no_idleness(autojump_clock: object) -> None:
     machine, switch = Machine(), Switch()
     tuner = machine.tuner(InlineThread(), adapts=False, spin=switch, company=lambda: 2.0)
