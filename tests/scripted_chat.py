@@ -34,7 +34,7 @@ MODEL = ServedModel(
     id="tiny", context=64, info=ENGINE.info, fingerprint="fp", vocabulary=ENGINE.vocabulary, template=TEMPLATE
 )
 CTRL_C, CTRL_D = Line("", "ctrl-c"), Line("", "ctrl-d")
-TOO_LONG = RequestError("this server's context is 64 tokens", code="context_length_exceeded")
+TOO_LONG = RequestError("prompt is too long: 70 tokens, this server's context is 64", code="context_length_exceeded")
 
 Script = list["Event | RequestError | trio.Event | Line"]
 """What an answer does: tells events, refuses, waits for something, or has Ctrl-C pressed and goes on for ever."""

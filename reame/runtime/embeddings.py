@@ -41,7 +41,7 @@ MOST_WAITING = 64
 MOST_KEPT = 1024
 INLINE_CHARACTERS = 4096
 """Longer texts are tokenised in an I/O thread: the event loop may not stand still."""
-COMMAND = (sys.executable, "-m", "reame.engine.llama_embedder")
+COMMAND = (sys.executable, "-P", "-m", "reame.engine.llama_embedder")
 
 log = logging.getLogger("reame.requests")
 
@@ -105,17 +105,19 @@ class Embeddings:
         self._next_at = -inf
         self.is_busy: Callable[[], bool] = lambda: False
         """Whether somebody is being answered: then every other second is theirs."""
+        self._eras: Counter[str] = Counter()
         self._kept: OrderedDict[tuple[str, tuple[int, ...]], NDArray[np.float32]] = OrderedDict()
 
     async def embed(self, texts: Sequence[str | tuple[int, ...]], *, key: str, namespace: str) -> Embedded:
         """Raises RequestError: 400 a text is empty, too long or no tokens of this model; 429 too many wait."""
         outcome, started, num_tokens, vectors = "cancelled", time.monotonic(), 0, []
+        era = self._eras[namespace]
         try:
             self._tokens.check(key)
             tokens = await self._tokens_of(texts)
             num_tokens = sum(map(len, tokens))
             for each in tokens:
-                vectors.append(await self._vector(each, namespace))
+                vectors.append(await self._vector(each, namespace, era))
                 self._tokens.spend(key, len(each))
             outcome = "ok"
         except RequestError as error:
@@ -132,7 +134,8 @@ class Embeddings:
         return Embedded(vectors, num_tokens)
 
     def forget(self, namespace: str) -> None:
-        """The vectors of this namespace's texts."""
+        """The vectors of this namespace's texts. What is being computed will not be kept."""
+        self._eras[namespace] += 1
         for name in [name for name in self._kept if name[0] == namespace]:
             del self._kept[name]
 
@@ -160,28 +163,28 @@ class Embeddings:
             raise RequestError(f"{param} is empty.", param=param)
         if len(tokens) > self.context:
             raise RequestError(
-                f"{param} has {len(tokens)} tokens; {self.id} takes {self.context} at once: split it",
+                f"prompt is too long: {param} has {len(tokens)} tokens, {self.id} takes {self.context} at once; split it",
                 param=param,
                 code="context_length_exceeded",
             )
         if min(tokens) < 0 or max(tokens) >= self._embedder.vocab_size:
             raise RequestError(f"{param} has a token id that {self.id} does not have.", param=param)
 
-    async def _vector(self, tokens: tuple[int, ...], namespace: str) -> NDArray[np.float32]:
+    async def _vector(self, tokens: tuple[int, ...], namespace: str, era: int) -> NDArray[np.float32]:
         name = namespace, tokens
         if self._num_waiting >= MOST_WAITING:
             raise RequestError("too many texts wait to be embedded", status=429, code="queue_full", retry_after=2)
         self._num_waiting += 1
         try:
             async with self._turn:
-                if name not in self._kept:
-                    self._kept[name] = await self._compute(tokens)
+                vector = self._kept[name] if name in self._kept else await self._compute(tokens)
         finally:
             self._num_waiting -= 1
-        self._kept.move_to_end(name)
-        vector = self._kept[name]
-        while len(self._kept) > MOST_KEPT:
-            self._kept.popitem(last=False)
+        if era == self._eras[namespace]:
+            self._kept[name] = vector
+            self._kept.move_to_end(name)
+            while len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
         return vector
 
     async def _compute(self, tokens: tuple[int, ...]) -> NDArray[np.float32]:

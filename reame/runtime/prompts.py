@@ -133,14 +133,17 @@ def tokenise(model: ServedModel, prompt: str | Chat) -> tuple[int, ...]:
 
 
 def check_length(prompt: tuple[int, ...], context: int, source: Prompt) -> None:
-    """A prompt must be there, and leave room for one token."""
+    """A prompt must be there, and leave room for one token.
+
+    By the first five words clients (LiteLLM, LangChain) see what is wrong, and shorten what they send.
+    """
     param = "messages" if isinstance(source, Chat) else "prompt"
     if not prompt:
         raise RequestError("the prompt is empty", param=param)
     if len(prompt) >= context:
         raise RequestError(
-            f"this server's context is {context} tokens, the prompt has {len(prompt)} and an answer needs one more; "
-            "shorten the prompt or raise engine.context",
+            f"prompt is too long: {len(prompt)} tokens, this server's context is {context} tokens and an answer needs"
+            " one more; shorten the prompt or raise engine.context",
             param=param,
             code="context_length_exceeded",
         )
