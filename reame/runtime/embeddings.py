@@ -163,7 +163,7 @@ class Embeddings:
             raise RequestError(f"{param} is empty.", param=param)
         if len(tokens) > self.context:
             raise RequestError(
-                f"prompt is too long: {param} has {len(tokens)} tokens, {self.id} takes {self.context} at once; split it",
+                f"prompt is too long: {param} has {len(tokens)} tokens, {self.id} takes {self.context}; split it",
                 param=param,
                 code="context_length_exceeded",
             )
