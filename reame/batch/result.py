@@ -58,7 +58,7 @@ def result_line(line_id: str, custom_id: str | None, outcome: Outcome) -> bytes:
         "response": {"status_code": outcome.status, "request_id": outcome.request_id, "body": outcome.body},
         "error": error,
     }
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return _encoded(value) + b"\n"
 
 
 def refusal(error: RequestError, request_id: str = "") -> Outcome:
@@ -104,6 +104,15 @@ def read_result(raw: bytes) -> Result | None:
     if not isinstance(name, str) or not name.startswith("batch_req_"):
         return None
     return Result(id=name, custom_id=value["custom_id"], is_good=status == 200, response=response, error=error)
+
+
+def _encoded(value: Mapping[str, Any]) -> bytes:
+    """As readable text; escaped where it holds half of a surrogate pair, as an answer in JSON may, or what is said of a
+    schema: UTF-8 has no word for that."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()
 
 
 def _is_cut(body: Mapping[str, Any]) -> bool:

@@ -6,12 +6,15 @@ Bound: `Solver.most()` records at a time, and of the rest nothing in memory.
 
 from __future__ import annotations
 
+import logging
+import sqlite3
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import trio
 
-from reame.batch.result import result_line
+from reame.batch.result import refusal, result_line
+from reame.errors import ReameError, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 PROBES = 8
 """One of so many fillings of all places is tried whatever its steps took before. Those times may be old, from when the
 machine was busy with something else; and what is not done is not measured again."""
+log = logging.getLogger(__name__)
 
 
 class Solver(Protocol):
@@ -79,11 +83,24 @@ class BatchRun:
         return most if number % (PROBES * most) < most else min(most, max(1, self._solver.width()))
 
     async def _do(self, group: tuple[Record, ...], places: trio.CapacityLimiter) -> None:
-        outcome = await self._solver.solve(group[0])
-        await self._write(b"".join(result_line(record.id, record.custom_id, outcome) for record in group))
+        outcome, lines = await self._result(group)
+        await self._write(lines)
         self._account.take(outcome, len(group), trio.current_time())
         self._tell()
         places.release_on_behalf_of(group)
+
+    async def _result(self, group: tuple[Record, ...]) -> tuple[Outcome, bytes]:
+        """The outcome, and its lines. What breaks with one record is the end of that one, not of the batch."""
+        try:
+            outcome = await self._solver.solve(group[0])
+            return outcome, _lines(group, outcome)
+        except (ReameError, OSError, sqlite3.Error):
+            raise
+        except Exception:
+            log.exception("line %d of a batch failed", group[0].number)
+        failure = RequestError("the server failed with this request; see its log", status=500, code="internal_error")
+        outcome = refusal(failure)
+        return outcome, _lines(group, outcome)
 
     async def _write(self, lines: bytes) -> None:
         """Results that come while others are being written go to the disk together."""
@@ -93,3 +110,7 @@ class BatchRun:
                 together = b"".join(self._unwritten)
                 self._unwritten.clear()
                 await trio.to_thread.run_sync(self._journal.append, together)
+
+
+def _lines(group: tuple[Record, ...], outcome: Outcome) -> bytes:
+    return b"".join(result_line(record.id, record.custom_id, outcome) for record in group)

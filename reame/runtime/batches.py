@@ -42,7 +42,7 @@ T = TypeVar("T")
 CLEAN_S = 3600.0
 """Between two looks for what has been kept long enough, and for what nobody works on any more."""
 STOPPABLE = ("validating", "in_progress")
-NO_ROOM, DISK_ERROR = "no_room", "disk_error"
+NO_ROOM, DISK_ERROR, BATCH_FAILED = "no_room", "disk_error", "batch_failed"
 log = logging.getLogger(__name__)
 
 
@@ -61,6 +61,7 @@ class Running:
     end: str = "completed"
     fault: RequestError | None = None
     """Why it cannot go on, although what was done is handed out."""
+    is_handed_out: bool = False
 
     def now_told(self) -> Told:
         if self.account is None:
@@ -179,21 +180,19 @@ class Batches:
             log.info("batch %s: another daemon works on it", name)
             del self._running[name]
             return
-        except (ReameError, OSError, sqlite3.Error) as error:
-            code = error.code if isinstance(error, RequestError) and error.code else "batch_failed"
-            if not isinstance(error, ReameError) or code == DISK_ERROR:
+        except Exception as error:
+            if isinstance(error, OSError | sqlite3.Error) or getattr(error, "code", None) == DISK_ERROR:
                 log.error("batch %s waits until the disk works again, with what is done: %s", name, error)
                 del self._running[name]
                 return
-            running.told = order.failed(running.told, code, str(error), time.time())
-        except Exception:
-            log.exception("batch %s failed", name)
-            running.told = order.failed(running.told, "internal_error", "the server failed; see its log", time.time())
+            fault = _for_clients(error, name)
+            running.told = order.failed(running.told, fault.code or BATCH_FAILED, fault.message, time.time())
         running.told = running.now_told()
         log.info("batch %s: %s, %s", name, running.told["status"], running.told["request_counts"])
         with suppress(RequestError):
             await self.on_disk(self.shelf.save_batch, key, running.told)
-            await self.on_disk(self.shelf.forget_journal, key, name)
+            if running.is_handed_out:  # else it is all that there is of what was done
+                await self.on_disk(self.shelf.forget_journal, key, name)
         del self._running[name]
 
     def _is_ours(self, told: Told) -> bool:
@@ -237,12 +236,12 @@ class Batches:
         with running.scope:
             try:
                 await run.run()
-            except* (ReameError, OSError, sqlite3.Error) as errors:
+            except* Exception as errors:
                 fault = _first(errors)
-        if isinstance(fault, RequestError) and fault.code == NO_ROOM:
-            running.end, running.fault = "failed", fault
-        elif fault is not None:
+        if isinstance(fault, OSError | sqlite3.Error):
             raise fault
+        if fault is not None:
+            running.end, running.fault = "failed", _for_clients(fault, running.told["id"])
         if running.scope.cancelled_caught and running.end == "completed":
             running.end = "expired"
 
@@ -265,10 +264,23 @@ class Batches:
         if running.end == "expired":
             await self.on_disk(expire, plan, journal)
         made = await self.on_disk(hand_out, self.shelf, key, running.told, plan, journal)
+        running.is_handed_out = True
         if running.fault:
-            running.told = order.failed(running.told | made, NO_ROOM, running.fault.message, time.time())
+            code = running.fault.code or BATCH_FAILED
+            running.told = order.failed(running.told | made, code, running.fault.message, time.time())
         else:
             running.told = order.moved(running.told, running.end, time.time(), **made)
+
+
+def _for_clients(error: BaseException, name: str) -> RequestError:
+    """What is told of `error`; what is meant for who runs the server, and may name its paths, goes to the log."""
+    if isinstance(error, RequestError):
+        return error
+    if isinstance(error, ReameError):
+        log.error("batch %s failed: %s", name, error)
+        return RequestError("the server cannot go on with this batch; its log says why", code=BATCH_FAILED)
+    log.error("batch %s failed", name, exc_info=error)
+    return RequestError("the server failed; see its log", status=500, code="internal_error")
 
 
 def _first(errors: BaseExceptionGroup) -> BaseException:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lines import answer_of
 
 from reame.batch.account import Account, time_text
-from reame.batch.result import Outcome, refusal, result_line
+from reame.batch.result import Outcome, read_result, refusal, result_line
 from reame.batch.width import ENOUGH, fastest
 from reame.errors import RequestError
 
@@ -54,6 +54,16 @@ def test_lines_that_ask_for_nothing_say_nothing_about_the_time_that_is_left() ->
     for number in range(4):
         account.take(answer_of("", prompt=10, cached=0, completion=3), 1, 2.0 + 2 * number)
     assert account.seconds_left == 8 * 2.0
+
+
+def test_half_of_a_surrogate_pair_is_a_result_too() -> None:
+    """It may be in an answer in JSON, and in what is said of a schema that holds it."""
+    for outcome in (answer_of("ä \ud83d"), refusal(RequestError("no \ud800"))):
+        line = result_line("batch_req_1", "a", outcome)
+        found = read_result(line)
+        assert found is not None
+        assert found.response["body"] == outcome.body
+    assert "ä".encode() in result_line("batch_req_1", "a", answer_of("ä"))
 
 
 def test_nothing_to_do_says_little() -> None:

@@ -60,6 +60,8 @@ class Slow:
         self.running -= 1
         if record.custom_id == "dead":
             raise ConfigError("nobody there")
+        if record.custom_id == "broken":
+            raise ValueError("a bug")
         if record.custom_id == "bad":
             return refusal(RequestError("no", param="messages"))
         return answer_of(record.custom_id)
@@ -152,6 +154,17 @@ async def test_a_refused_record_is_a_result_and_the_others_are_done(
         await run.run()
     errors = {line["custom_id"]: line["error"] for line in read(output)}
     assert errors == {"a": None, "c": None, "bad": {"code": "invalid_request_error", "message": "no"}}
+    assert (account.good, account.failed) == (2, 1)
+
+
+async def test_what_breaks_with_one_record_is_the_end_of_that_one(
+    tmp_path: Path, output: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    source = write(tmp_path / "in", line_of("a", "x"), line_of("broken", "y"), line_of("c", "z"))
+    with batch(source, output) as (run, _, account):
+        await run.run()
+    codes = {line["custom_id"]: line["error"] and line["error"]["code"] for line in read(output)}
+    assert codes == {"a": None, "c": None, "broken": "internal_error"}
     assert (account.good, account.failed) == (2, 1)
 
 

@@ -16,7 +16,7 @@ from lines import answer_of, line_of, read
 from reame.batch.journal import Journal
 from reame.batch.order import ordered
 from reame.batch.shelf import Shelf, new_id
-from reame.errors import RequestError
+from reame.errors import ConfigError, RequestError
 from reame.runtime.batches import Batches
 
 if TYPE_CHECKING:
@@ -49,9 +49,31 @@ class Gate:
         return answer_of(self.name)
 
 
+@define
+class Breaking(Gate):
+    """Answers one record, is silent on the next, and then raises `error` when it is asked how many at once it can do."""
+
+    error: Exception = field(factory=Exception)
+    times: int = 0
+
+    async def solve(self, record: Record) -> Outcome:
+        self.asked += 1
+        if self.asked > 1:
+            await trio.sleep_forever()
+        return answer_of(self.name)
+
+    def most(self) -> int:
+        self.times += 1
+        if self.times == 3:
+            raise self.error
+        return 1
+
+
 @asynccontextmanager
-async def daemon(root: Path, model: str, *, room: int = 1 << 20) -> AsyncIterator[tuple[Batches, Gate]]:
-    gate = Gate(model)
+async def daemon(
+    root: Path, model: str, *, room: int = 1 << 20, gate: Gate | None = None
+) -> AsyncIterator[tuple[Batches, Gate]]:
+    gate = gate or Gate(model)
     batches = Batches(Shelf(root, room=room, keep_s=86_400), lambda key: gate, model)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(batches.run)
@@ -181,6 +203,38 @@ async def test_a_batch_that_outgrows_its_room_gives_what_it_has(tmp_path: Path) 
         assert told["errors"]["data"][0]["code"] == "no_room"
         assert 1 <= len(answers(batches.shelf, "ann", told)) <= 3
         assert told["request_counts"]["completed"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(ZeroDivisionError("/srv/secret"), "internal_error"), (ConfigError("/srv/secret"), "batch_failed")],
+)
+async def test_a_batch_that_breaks_in_the_middle_gives_what_it_has(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, error: Exception, code: str
+) -> None:
+    async with daemon(tmp_path, "small", gate=Breaking("small", error=error)) as (batches, _):
+        name = await begun(batches, "ann")
+        told = await until(batches, "ann", name, "failed")
+        (said,) = told["errors"]["data"]
+        assert said["code"] == code
+        assert "/srv" not in said["message"]
+        assert "/srv/secret" in caplog.text
+        assert told["request_counts"] == {"total": 3, "completed": 1, "failed": 0}
+        assert answers(batches.shelf, "ann", told) == ["small"]
+
+
+async def test_what_was_done_stays_when_it_cannot_be_handed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("reame.runtime.batches.hand_out", breaks)
+    async with daemon(tmp_path, "small") as (batches, gate):
+        gate.opened.set()
+        name = await begun(batches, "ann")
+        await until(batches, "ann", name, "failed")
+    assert len(read(batches.shelf.journal_path("ann", name))) == 3
 
 
 async def test_a_batch_waits_until_the_disk_works_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
