@@ -6,82 +6,27 @@ text, so that a prompt cannot end up in a client's log. An explicit null is an a
 
 from __future__ import annotations
 
-import json
-from math import isfinite
-from typing import Any, NoReturn
+from typing import Any
 
+from reame.core import strict_json
+from reame.core.strict_json import JsonFault
 from reame.errors import RequestError
 
-MAX_DEPTH = 64
-"""Levels of nesting in a body."""
 _SKY = 10**18
 """A bound that is there to keep numbers within 64 bits, and tells a person nothing."""
-_SCALARS = frozenset({int, bool, type(None)})
 
 
 def parse_object(raw: bytes) -> dict[str, Any]:
-    """The JSON object that is the whole of `raw`: UTF-8, finite numbers, no key twice, whole characters only."""
+    """The JSON object that is the whole of `raw`: UTF-8, and as strict as `reame.core.strict_json`."""
     try:
-        value = json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse_constant, object_pairs_hook=_object)
+        value = strict_json.parse(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise RequestError(f"The body is not UTF-8 (byte {error.start}).") from None
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise RequestError(f"The body is not valid JSON: {error.msg} ({where}).") from None
-    except ValueError:
-        raise RequestError("The body has an integer of thousands of digits.") from None
-    except RecursionError:
-        raise _too_deep() from None
+    except JsonFault as fault:
+        raise RequestError(f"The body {fault}") from None
     if not isinstance(value, dict):
         raise RequestError(f"The body must be a JSON object, not {kind(value)}.")
-    _check_tree(value)
     return value
-
-
-def _refuse_constant(word: str) -> NoReturn:
-    raise RequestError(f"The body is not valid JSON: {word} is not a number.")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise RequestError("The body has an object with the same key twice.")
-    return value
-
-
-def _too_deep() -> RequestError:
-    return RequestError(f"The body is nested more than {MAX_DEPTH} levels deep.")
-
-
-def _check_tree(root: dict[str, Any]) -> None:
-    level: list[Any] = [root]
-    for _ in range(MAX_DEPTH):
-        level = [child for value in level for child in _children(value)]
-        if not level:
-            return
-    raise _too_deep()
-
-
-def _children(value: Any) -> list[Any]:
-    """What is inside `value` and may need a look; a list of integers, which may be long, does not."""
-    if isinstance(value, dict):
-        return [*value, *value.values()]
-    if isinstance(value, list):
-        return [] if _SCALARS.issuperset(map(type, value)) else value
-    if isinstance(value, str):
-        _check_text(value)
-    elif isinstance(value, float) and not isfinite(value):
-        raise RequestError("The body has a number too large for a float.")
-    return []
-
-
-def _check_text(value: str) -> None:
-    if value.isascii():
-        return
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise RequestError("The body has half of a surrogate pair in a string.") from None
 
 
 def kind(value: Any) -> str:
@@ -160,6 +105,13 @@ class Fields:
             span = f"above {low:g} and at most {high:g}" if above else f"from {low:g} to {high:g}"
             raise self.wrong(name, f"a number {span}")
         return float(value)
+
+    def parsed(self, name: str) -> Any:
+        """The JSON that the field's text is, read by the rules of a body."""
+        try:
+            return strict_json.parse(self.text(name) or "")
+        except JsonFault as fault:
+            raise self.fault(name, str(fault)) from None
 
     def record(self, name: str) -> Fields | None:
         value = self.values.get(name)

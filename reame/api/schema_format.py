@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from reame.api.schema_fields import kind
-from reame.core.constraint import OF_JSON, Constraint
+from reame.core.constraint import MAX_SOURCE_CHARS, OF_JSON, Constraint
 from reame.core.labels import MOST_RATED, labels_of
 
 if TYPE_CHECKING:
@@ -130,6 +130,15 @@ def _of_named(fields: Fields, names: dict[str, Kind], absent: tuple[Any, ...] = 
 
 
 def _constraint(fields: Fields, name: str, what: Kind) -> Constraint:
+    """No longer than what is compiled: whoever reads its source again, does so at once."""
+    constraint = _any_constraint(fields, name, what)
+    size = len(constraint.source)
+    if size > MAX_SOURCE_CHARS:
+        raise fields.fault(name, f"has {size} characters; at most {MAX_SOURCE_CHARS} are supported.")
+    return constraint
+
+
+def _any_constraint(fields: Fields, name: str, what: Kind) -> Constraint:
     if what == "json_schema":
         return schema_constraint(_schema(fields, name))
     if what == "choice":
@@ -144,10 +153,7 @@ def _schema(fields: Fields, name: str) -> Any:
     """An object, true or false; or the JSON text of one, as some clients send it."""
     value = fields.get(name)
     if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            raise fields.fault(name, "must be a JSON Schema; this text is not JSON.") from None
+        value = fields.parsed(name)
     if not isinstance(value, dict | bool):
         raise fields.fault(name, f"must be a JSON Schema, which is an object, not {kind(value)}.")
     return value

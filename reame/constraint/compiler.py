@@ -19,6 +19,7 @@ from reame.constraint.fault import ConstraintFault, shown
 from reame.constraint.grammar import LIMITS
 from reame.constraint.labels import MAX_LABELS, LabelGrammar, label_grammar
 from reame.constraint.matcher import GrammarMatcher
+from reame.core.constraint import MAX_SOURCE_CHARS
 from reame.core.labels import labels_of
 from reame.errors import RequestError
 
@@ -36,7 +37,6 @@ _SUBJECTS = {
     "grammar": "the grammar",
     "tools": "the tools",
 }
-MAX_SOURCE_CHARS = 256 << 10
 MAX_KEPT = 64
 MAX_KEPT_CHARS = 1 << 20
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 Kind = Literal["json_object", "json_schema", "regex", "choice", "grammar", "tools"]
 OF_JSON: tuple[Kind, ...] = ("json_object", "json_schema")
 """Those whose answers are one JSON value, written compactly."""
+MAX_SOURCE_CHARS = 256 << 10
+"""Of a source; longer ones are not compiled."""
 
 
 @frozen

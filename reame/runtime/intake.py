@@ -114,12 +114,12 @@ class Intake:
         with self._counted():
             self.tokens.check(key)
             model = self._ready_model()
-            num_choices = self._room.take(call)
-            num_spare = self._room.take_spare(call)
+            num_choices, num_spare = self._room.take(call), 0
         send, receive = trio.open_memory_channel(REPLY_EVENTS * num_choices)
         replies = labelling = None
         try:
             with self._counted():
+                num_spare = self._room.take_spare(call)
                 prompts = [await self._preparing.prompt(model, prompt, call) for prompt in call.prompts]
                 grammar = await self._preparing.grammar(model, call)  # held: the decode thread wants it at once
                 requests = requests_of(self._config, model, call, prompts, grammar, key=key, namespace=namespace)

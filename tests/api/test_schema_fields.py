@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reame.api.schema_fields import MAX_DEPTH, Fields, kind, parse_object
+from reame.api.schema_fields import Fields, kind, parse_object
+from reame.core.strict_json import MAX_DEPTH
 from reame.errors import RequestError
 
 BENT = {
@@ -40,6 +41,19 @@ def test_a_bent_body_is_refused(raw: bytes) -> None:
         parse_object(raw)
     assert caught.value.status == 400
     assert caught.value.message.endswith(".")
+
+
+@pytest.mark.parametrize("name", sorted(BENT.keys() - {"not an object", "a string", "not UTF-8", "UTF-16"}))
+def test_json_in_a_string_has_the_rules_of_the_body(name: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        Fields({"a": BENT[name].decode()}, "outer").parsed("a")
+    assert (caught.value.status, caught.value.param) == (400, "outer.a")
+    assert caught.value.message.startswith("outer.a ")
+    assert caught.value.message.endswith(".")
+
+
+def test_json_in_a_string_is_read() -> None:
+    assert Fields({"a": '{"b": [1, "\\u00e4"]}'}).parsed("a") == {"b": [1, "ä"]}
 
 
 def test_a_straight_body_is_read() -> None:

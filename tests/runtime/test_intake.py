@@ -10,6 +10,7 @@ import trio.lowlevel
 from attrs import evolve
 from serving import GREEDY, Answer, PacedThread, Serving, call_of, config_of, prompt_of, serving, text_of
 
+from reame.core.constraint import Constraint
 from reame.core.request import Call, Chat, Sampling
 from reame.engine.base import ModelInfo
 from reame.engine.fake import FakeVocabulary
@@ -151,6 +152,15 @@ class TestRoomComesBack:
                     assert (await refused(up, call_of((1, 2), bad))).status == 400
             await assert_all_room_is_there(up, 2)
             assert up.engine.num_rows_computed == len(prompt_of(3, 4)) + 3  # nothing of the refused calls
+
+    async def test_after_a_constraint_that_cannot_be_read(self, autojump_clock: trio.testing.MockClock) -> None:
+        """A fault of ours, as nothing lets it in."""
+        async with serving(config_of(slots=1, queue=1)) as up:
+            unreadable = evolve(call_of((1, 2)), constraint=Constraint("choice", "[" * 100_000), confidence=True)
+            for _ in range(3):
+                with pytest.raises(RecursionError):
+                    await up.answer(unreadable)
+            await assert_all_room_is_there(up, 2)
 
     async def test_after_the_clients_own_exception(self, autojump_clock: trio.testing.MockClock) -> None:
         async with serving(config_of(slots=1, queue=1)) as up:
