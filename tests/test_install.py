@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import stat
 import subprocess
@@ -60,10 +61,18 @@ class Machine:
         (self.root / "bin/systemctl").write_text('#!/bin/sh\necho "systemctl $*" >>"$CALLS"\n')
         (self.root / "bin/systemctl").chmod(0o755)
 
-    def run(self, *arguments: str, code: int = 0, umask: int = 0o022) -> str:
-        environ = {"PATH": f"{self.root}/bin:{os.environ['PATH']}", "HOME": str(self.root), "CALLS": str(self._calls)}
+    def run(self, *arguments: str, code: int = 0, umask: int = 0o022, room: int = 1 << 30, home: bool = True) -> str:
+        """No file can get larger than `room` bytes, which is what a full disk looks like."""
+        environ = {"PATH": f"{self.root}/bin:{os.environ['PATH']}", "CALLS": str(self._calls)}
         done = subprocess.run(
-            [self.script, *arguments], env=environ, capture_output=True, text=True, check=False, cwd="/", umask=umask
+            [self.script, *arguments],
+            env=environ | ({"HOME": str(self.root)} if home else {"REAME_CACHE": str(self.root / "cache")}),
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd="/",
+            umask=umask,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
         )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
@@ -141,6 +150,57 @@ def test_a_model_of_one_s_own_is_put_where_the_service_sees_it(machine: Machine,
     machine.calls()
     machine.run()
     assert machine.calls()[0] == "systemctl daemon-reload", "there is nothing to fetch"
+
+
+def test_a_model_that_is_served_is_replaced_as_a_whole_or_not_at_all(machine: Machine, tmp_path: Path) -> None:
+    own, place = tmp_path / "my.gguf", machine.root / "var/lib/reame/models/my.gguf"
+    own.write_text("old")
+    machine.run("--model", str(own))
+    own.write_text("new" * 100_000)
+    with place.open() as served:
+        assert "cannot be copied" in machine.run("--model", str(own), code=1, room=100_000)
+        assert [file.read_text() for file in place.parent.iterdir()] == ["old"]
+        machine.run("--model", str(own))
+        assert served.read() == "old", "what a daemon has mapped stays as it is"
+    assert place.read_text() == own.read_text()
+
+
+@pytest.mark.parametrize("trouble", ["a full disk", "a set-up that refuses"])
+def test_an_update_that_fails_leaves_the_old_program(machine: Machine, trouble: str) -> None:
+    machine.run()
+    program, code = machine.root / "opt/reame", machine.checkout / "reame/__init__.py"
+    before = {path: path.read_bytes() for path in program.rglob("*") if path.is_file()}
+    code.write_text("# new")
+    if trouble == "a full disk":
+        (machine.checkout / "LICENSE").write_text("new" * 100_000)
+        said = machine.run(code=1, room=100_000)
+    else:
+        (machine.checkout / "scripts/setup").write_text("#!/bin/sh\nexit 1\n")
+        said = machine.run(code=1)
+    assert "is there as it was" in said
+    assert {path: path.read_bytes() for path in program.rglob("*") if path.is_file()} == before
+
+
+def test_an_update_leaves_nothing_of_the_old_program(machine: Machine) -> None:
+    machine.run()
+    (machine.checkout / "reame/__init__.py").rename(machine.checkout / "reame/other.py")
+    machine.run()
+    program = machine.root / "opt/reame"
+    assert [path.name for path in (program / "reame").iterdir()] == ["other.py"]
+    assert not [path.name for path in program.iterdir() if path.suffix in (".new", ".old")]
+
+
+def test_a_checkout_that_is_linked_to_where_the_program_goes_stays(machine: Machine) -> None:
+    (machine.root / "opt/reame").symlink_to(machine.checkout)
+    before = {path for path in machine.checkout.rglob("*") if ".venv" not in path.parts}
+    machine.run()
+    assert {path for path in machine.checkout.rglob("*") if ".venv" not in path.parts} == before
+    assert "systemctl restart reame.service" in machine.calls()
+
+
+def test_it_works_without_a_home(machine: Machine) -> None:
+    """As cloud-init runs it."""
+    machine.run(home=False)
 
 
 def test_all_parts_of_a_split_model_come_along(machine: Machine, tmp_path: Path) -> None:
