@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,25 @@ def test_arguments_that_are_no_json_stay_a_text() -> None:
     assert '"arguments": "{oops"}' in template("qwen2.5-coder").render(Chat(messages=messages))
 
 
+@pytest.mark.parametrize(
+    "arguments", ["{oops", "[1]", "5", '{"a": 1, "a": 2}', '{"a": NaN}', r'{"a": "\ud800"}', "[" * 100_000]
+)
+def test_a_template_that_looks_into_arguments_gets_none_for_a_text(arguments: str) -> None:
+    looking = ChatTemplate(
+        "{% for m in messages %}{{ m.content }}{% for call in m.tool_calls or [] %}<{{ call.function.name }}"
+        "{% for key, value in call.function.arguments | items %} {{ key }}={{ value }}{% endfor %}>{% endfor %}"
+        "{% endfor %}"
+    )
+    calls = [{"function": {"name": "f", "arguments": each}} for each in (arguments, '{"b": 2}')]
+    messages: tuple[dict[str, Any], ...] = (
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "tool_calls": calls},
+        {"role": "tool", "content": "no"},
+    )
+    assert looking.render(Chat(messages=messages)) == "Hi<f><f b=2>no"
+    assert json.dumps(arguments) in template("qwen2.5-coder").render(Chat(messages=messages))
+
+
 def test_llama3_begins_with_bos_and_shows_the_date_that_is_given() -> None:
     llama = template("llama3")
     dated = llama.render(chat(("system", " Be kind. "), ("user", "Hi")), now=datetime(2031, 4, 5, tzinfo=UTC))
@@ -82,6 +102,14 @@ def test_gemma_refuses_a_system_role_and_gets_its_text_in_the_first_user_message
 def test_a_system_text_that_a_template_would_leave_out_is_not_lost() -> None:
     rendered = template("mistral").render(chat(("system", "Be brief."), ("user", "Hi"), ("system", "Now in French.")))
     assert rendered == "<s>[INST] Be brief.\n\nHi [/INST][INST] Now in French. [/INST]"
+
+
+@pytest.mark.parametrize("name", ["gemma", "mistral"])
+def test_a_system_text_before_what_is_continued_is_not_lost(name: str) -> None:
+    turns = (("user", "Hi"), ("system", "In French."), ("assistant", "Bon"))
+    rendered = template(name).render(chat(*turns, continue_last=True))
+    assert rendered.index("Hi") < rendered.index("In French.") < rendered.index("Bon")
+    assert rendered.endswith("Bon")
 
 
 def test_neighbours_of_one_role_are_joined_where_roles_must_alternate() -> None:

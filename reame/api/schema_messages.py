@@ -7,7 +7,6 @@ one is not.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from reame.api.schema_fields import Fields, kind
@@ -39,6 +38,8 @@ def _read_message(fields: Fields, index: int, message: Any) -> dict[str, Any]:
     role = _ROLES.get(inner.text("role") or "")
     if role is None:
         raise inner.fault("role", f"must be one of {', '.join(_ROLES)}.")
+    if inner.get("function_call") is not None:
+        raise inner.fault("function_call", "is not supported: send it as tool_calls.")
     calls = _read_tool_calls(inner)
     refusal = (inner.text("refusal") or "") if role == "assistant" else ""
     may_lack_text = role == "assistant" and bool(calls or refusal)
@@ -100,18 +101,12 @@ def _read_tool_call(message: Fields, index: int, call: Any) -> dict[str, Any]:
 
 
 def read_arguments(function: Fields) -> Any:
-    """As they came: JSON in a string, as OpenAI has it, or the object itself, as some clients do; "" means none."""
+    """As they came: JSON in a string, as OpenAI has it, or the object itself, as some clients do; "" means none.
+
+    Those of a call that was cut are no whole JSON, and come back so in every later turn.
+    """
     value = function.get("arguments")
-    if isinstance(value, dict):
-        return value
-    value = _required(function, "arguments", empty=True) or "{}"
-    try:
-        parsed = json.loads(value)
-    except (ValueError, RecursionError):
-        parsed = None
-    if not isinstance(parsed, dict):
-        raise function.fault("arguments", "must be a JSON object in a string.")
-    return value
+    return value if isinstance(value, dict) else _required(function, "arguments", empty=True) or "{}"
 
 
 def _required(fields: Fields, name: str, *, empty: bool = False) -> str:

@@ -9,6 +9,8 @@ from jinja2 import TemplateError, nodes
 from jinja2.ext import Extension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from reame.core import strict_json
+from reame.core.strict_json import JsonFault
 from reame.core.tools import in_general_words, knows_tools
 from reame.errors import ModelError, RequestError
 
@@ -36,8 +38,9 @@ class ChatTemplate:
 
     A template that raises, or that leaves a system text out, gets the same conversation in other shapes, in this
     order: each system text in front of the next user message (Gemma, Mistral 7B); neighbours of the same role joined
-    (templates whose roles must alternate); both. The parts are joined by an empty line. The text may begin with
-    `bos_text`, so who tokenises it must see to it that there is one BOS and not two.
+    (templates whose roles must alternate); both; and all of these without the arguments of calls that were cut. The
+    parts are joined by an empty line. The text may begin with `bos_text`, so who tokenises it must see to it that there
+    is one BOS and not two.
     """
 
     def __init__(self, source: str, *, bos_text: str = "", eos_text: str = "") -> None:
@@ -120,27 +123,44 @@ def _plain(message: Mapping[str, Any]) -> _Message:
 
 
 def _parsed_call(call: Mapping[str, Any]) -> _Message:
-    """OpenAI sends the arguments as JSON in a string; templates apply `tojson` to an object."""
+    """OpenAI sends the arguments as JSON in a string; templates apply `tojson` to an object. What is none (the call
+    was cut) stays a text."""
     function = dict(call.get("function", {}))
     try:
-        function["arguments"] = json.loads(function["arguments"])
-    except (KeyError, TypeError, ValueError):
+        arguments = strict_json.parse(function["arguments"])
+    except (KeyError, TypeError, JsonFault):
         return dict(call)
-    return {**call, "function": function}
+    return {**call, "function": {**function, "arguments": arguments}} if isinstance(arguments, dict) else dict(call)
 
 
 def _shapes(messages: list[_Message]) -> Iterator[list[_Message]]:
     """The conversation as it is and, where they differ from it, the other ways of saying the same."""
-    shapes = [messages]
-    yield messages
-    for other in (folded := _fold_system(messages), _join_neighbours(messages), _join_neighbours(folded)):
-        if other not in shapes:
-            shapes.append(other)
-            yield other
+    shapes: list[list[_Message]] = []
+    for calls in (messages, _without_texts_for_arguments(messages)):
+        for other in (calls, folded := _fold_system(calls), _join_neighbours(calls), _join_neighbours(folded)):
+            if other not in shapes:
+                shapes.append(other)
+                yield other
+
+
+def _without_texts_for_arguments(messages: list[_Message]) -> list[_Message]:
+    """Calls have an object for arguments, an empty one where they have a text: some templates look into it."""
+    return [
+        {**message, "tool_calls": [_with_object(call) for call in message["tool_calls"]]}
+        if "tool_calls" in message
+        else message
+        for message in messages
+    ]
+
+
+def _with_object(call: _Message) -> _Message:
+    function = call.get("function", {})
+    return {**call, "function": {**function, "arguments": {}}} if isinstance(function.get("arguments"), str) else call
 
 
 def _fold_system(messages: list[_Message]) -> list[_Message]:
-    """Each system text in front of the next user message, or as one when none follows."""
+    """Each system text in front of the next user message. When none follows, as one: at the end, but in front of an
+    assistant's message there, which may be one to be continued."""
     folded: list[_Message] = []
     waiting: list[str] = []
     for message in messages:
@@ -151,7 +171,10 @@ def _fold_system(messages: list[_Message]) -> list[_Message]:
             waiting = []
         else:
             folded.append(message)
-    return [*folded, {"role": "user", "content": "\n\n".join(waiting)}] if waiting else folded
+    if waiting:
+        place = len(folded) - (messages[-1]["role"] == "assistant")
+        folded.insert(place, {"role": "user", "content": "\n\n".join(waiting)})
+    return folded
 
 
 def _join_neighbours(messages: list[_Message]) -> list[_Message]:
