@@ -117,10 +117,17 @@ def _value_fault(root: Any, schema: dict[str, Any], keyword: str, value: Any) ->
             return _multiple_fault(value)
         case "properties" if len(value) > MAX_PROPERTIES:
             return f"has {len(value)} entries; at most {MAX_PROPERTIES} are supported"
-        case "minProperties" if value > max(1, len(schema.get("required") or ())):
+        case "required" if not all(isinstance(name, str) for name in value):
+            return "must be a list of strings"
+        case "minProperties" if value > max(1, _num_required(schema)):
             return "above 1 and the number of required properties is not supported"
     inexact = keyword in _NUMBERS and not all(_is_exact(each) for each in _scalars(value))
     return "has an integer of more than 53 bits, which is not supported" if inexact else None
+
+
+def _num_required(schema: dict[str, Any]) -> int:
+    required = schema.get("required")
+    return len(required) if isinstance(required, list) else 0
 
 
 def _reference_fault(root: Any, reference: str) -> str | None:
@@ -138,7 +145,7 @@ def _multiple_fault(value: Any) -> str | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
         return "must be a number above 0"
     exact = Decimal(repr(value))
-    while exact % 1:
+    while exact <= MAX_MULTIPLE and exact % 1:  # of larger ones there may be no remainder to be had
         exact *= 10
     return None if exact <= MAX_MULTIPLE else f"is supported up to {MAX_MULTIPLE}, whatever its decimal point"
 

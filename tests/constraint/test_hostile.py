@@ -64,6 +64,9 @@ def refusal(compiler: ConstraintCompiler, constraint: Constraint) -> RequestErro
         ({"type": "array", "uniqueItems": True}, "uniqueItems", "not supported"),
         ({"type": "string", "format": "idn-email"}, "format", "supported only as one of"),
         ({"type": "integer", "multipleOf": 123456789}, "multipleOf", "20000"),
+        ({"type": "integer", "multipleOf": 1e30}, "multipleOf", "20000"),
+        (nested(1, {"type": "object", "required": [{"x": 1}]}), "properties.x.required", "must be a list of strings"),
+        (nested(1, {"minProperties": 1, "required": 5}), "properties.x.required", "must be a list"),
         ({"const": 2**60}, "const", "53 bits"),
         ({"type": "integer", "minimum": 5, "maximum": 3}, "maximum", "no value"),
         ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, "oneOf", "exclude each other"),
@@ -113,6 +116,7 @@ def test_a_schema_that_cannot_be_held_to(
         (Constraint("grammar", 'start: %json {"not": {}}'), "not"),
         (Constraint("grammar", chain(9_000)), "too much time or memory"),
         (Constraint("grammar", "x" * 300_000), "at most 262144"),
+        (Constraint("tools", "5"), "cannot be read"),  # as nobody sends it: for whatever is checked nowhere
     ],
 )
 def test_others_that_cannot_be_held_to(compiler: ConstraintCompiler, constraint: Constraint, words: str) -> None:
