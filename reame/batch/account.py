@@ -31,12 +31,13 @@ class Stage:
 
 @define
 class Account:
-    """Of `lines`, `before` were done by an earlier run. Times are seconds on one clock of the caller's, `began` the
-    first. `cut_fails`: an answer that ran into its `max_tokens` is none."""
+    """Of `lines`, `before` were done by an earlier run, and `failed_before` of these had failed. Times are seconds on
+    one clock of the caller's, `began` the first. `cut_fails`: an answer that ran into its `max_tokens` is none."""
 
     lines: int
     before: int
     began: float
+    failed_before: int = 0
     cut_fails: bool = False
     good: int = 0
     failed: int = 0
@@ -137,7 +138,8 @@ class Account:
     def _lines(self) -> str:
         parts = [f"{self.good:,} of {self.lines:,} lines answered"]
         if self.before:
-            parts.append(f"{self.before:,} were done before")
+            again = f" ({self.failed_before:,} of them failed: --retry does them again)" if self.failed_before else ""
+            parts.append(f"{self.before:,} were done before{again}")
         if self.alike:
             parts.append(f"{self.alike:,} of them as another line's equal")
         if self.stored:

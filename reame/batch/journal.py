@@ -39,7 +39,7 @@ class Journal:
         except (OSError, ValueError) as error:
             raise _unwritable(path, error) from None
         _lock(self._descriptor, path)
-        _sync_folder(path)
+        _sync_folder(path.resolve())
         self.size = os.fstat(self._descriptor).st_size
 
     def close(self) -> None:
@@ -80,8 +80,10 @@ class Journal:
         return os.pread(self._descriptor, length, start)
 
     def rewrite(self, parts: Iterable[tuple[int, int]]) -> None:
-        """Keep these (offset, length), in this order. The old file stands until the new one is whole on the disk."""
-        temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
+        """Keep these (offset, length), in this order. The old file stands until the new one is whole on the disk. A
+        link stays a link, to the new file."""
+        target = self._path.resolve()
+        temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, os.fstat(self._descriptor).st_mode & 0o777)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -89,14 +91,14 @@ class Journal:
                 for start, length in parts:
                     file.write(self.read(start, length))
             os.fsync(descriptor)
-            os.replace(temporary, self._path)
+            os.replace(temporary, target)
         except BaseException:
             os.close(descriptor)
             temporary.unlink(missing_ok=True)
             raise
-        _sync_folder(self._path)
         os.close(self._descriptor)
         self._descriptor, self.size = descriptor, os.fstat(descriptor).st_size
+        _sync_folder(target)
 
     def _cut(self, size: int) -> None:
         if os.fstat(self._descriptor).st_size != size:
@@ -130,9 +132,11 @@ def _unwritable(path: Path, error: Exception) -> ConfigError:
 
 
 def _sync_folder(path: Path) -> None:
-    """So that the file's name survives a power cut too."""
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    """So that the file's name survives a power cut too; where folders cannot be read, or file systems sync none, it is
+    as good as it gets."""
+    with suppress(OSError):
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

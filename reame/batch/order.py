@@ -57,7 +57,7 @@ def failed(told: Told, code: str, message: str, now: float) -> Told:
     return moved(told, "failed", now, errors=errors)
 
 
-def counts(account: Account, failed_before: int) -> dict[str, int]:
+def counts(account: Account) -> dict[str, int]:
     """`request_counts`: also what was done before the daemon was restarted."""
-    bad = account.failed + failed_before
-    return {"total": account.lines, "completed": account.before - failed_before + account.good, "failed": bad}
+    good, bad = account.good + account.before - account.failed_before, account.failed + account.failed_before
+    return {"total": account.lines, "completed": good, "failed": bad}

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from attrs import Factory, frozen
 
-from reame.batch.line import MAX_LINE
+from reame.batch.line import BOM, MAX_LINE
 from reame.config_rules import printable
 from reame.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 DELIMITERS = "\t;|,"
 """The rarest in a text first."""
@@ -41,6 +41,21 @@ class Table:
             raise unreadable(self.name, error) from None
         with file:
             yield self._told(file)
+
+    def style(self) -> tuple[str, str]:
+        """The encoding, and the end of a line, as its beginning and its header's line have them."""
+        with self.path.open("rb") as raw:
+            encoding = "utf-8-sig" if raw.read(len(BOM)) == BOM else "utf-8"
+        last = ""
+
+        def lines(file: Iterable[str]) -> Iterator[str]:
+            nonlocal last
+            for last in file:
+                yield last
+
+        with self.path.open(encoding=encoding, newline="") as file:
+            any(csv.reader(lines(file), delimiter=self.delimiter))
+        return encoding, "\r\n" if last.endswith("\r\n") else "\n"
 
     def _told(self, lines: Iterator[str]) -> Iterator[list[str]]:
         reader = csv.reader(lines, delimiter=self.delimiter, strict=True)

@@ -14,7 +14,7 @@ import tempfile
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from attrs import evolve, frozen
 
@@ -24,7 +24,7 @@ from reame.commands.batch_question import new_columns, request_of
 from reame.commands.batch_rows import unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from reame.commands.batch_question import Question
 
@@ -91,23 +91,40 @@ def _write(file: IO[bytes], line: bytes) -> None:
 
 
 def write_table(question: Question, output: Path, results: Iterable[tuple[int, bytes]]) -> None:
-    """The table with its new columns. `results` are (number of the row, line of the output), in order, one for each."""
-    temporary = output.with_name(f"{output.name}.{os.getpid()}.tmp")
+    """The table with its new columns, a byte order mark and CRLF where the old one has them. `results` are (number of
+    the row, line of the output), in order, one for each. A link stays a link, to the new file."""
+    target = Path(os.path.realpath(output))
+    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    encoding, end = question.table.style()
     try:
-        with temporary.open("w", encoding="utf-8", newline="") as file, question.table.rows() as found:
+        with (
+            temporary.open("w", encoding=encoding, errors="backslashreplace", newline="") as file,
+            question.table.rows() as found,
+        ):
             header = next(found)
-            writer = csv.writer(file, delimiter=question.table.delimiter, lineterminator="\n")
-            writer.writerow([*header, *new_columns(question, header)])
+            write = _writer(file, question.table.delimiter, end)
+            write([*header, *new_columns(question, header)])
             for row, (number, line) in zip(found, results, strict=True):
                 *values, error = _cells(question, line)
                 fitted = _fitted(row, len(header), question.table.delimiter)
-                writer.writerow([*fitted, *values, error.removeprefix(f"line {number}: ")])
+                write([*fitted, *values, error.removeprefix(f"line {number}: ")])
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(output)
+        temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _writer(file: TextIO, delimiter: str, end: str) -> Callable[[list[str]], object]:
+    """Python before 3.11.9 leaves a field with CR alone without quotes, which all readers take for a row's end."""
+    plain = csv.writer(file, delimiter=delimiter, lineterminator=end)
+    quoted = csv.writer(file, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL)
+
+    def write(row: list[str]) -> None:
+        (quoted if any("\r" in field for field in row) else plain).writerow(row)
+
+    return write
 
 
 def _fitted(row: list[str], width: int, delimiter: str) -> list[str]:

@@ -72,7 +72,7 @@ async def run_batch(wanted: Wanted) -> int:
         left = f"broken off with {job.num_left:,} lines to do"
         print(f"reame: {left}: the same command goes on from here", file=sys.stderr)
         return status
-    return PARTLY if job.account.failed + job.failed_before else 0
+    return PARTLY if job.account.failed + job.account.failed_before else 0
 
 
 @define
@@ -85,7 +85,6 @@ class Job:
     journal: Journal
     journal_path: Path
     account: Account
-    failed_before: int
 
     @property
     def num_left(self) -> int:
@@ -118,6 +117,8 @@ def unwritable(path: Path, error: BaseException, state: str = "") -> ConfigError
 def _prepare(wanted: Wanted, stack: ExitStack) -> Job:
     """Input and output, opened and compared, to be closed by the `stack`."""
     path, output, question = wanted.input, wanted.output, wanted.question
+    if not output.name:
+        raise ConfigError("--output needs the name of a file")
     known: Mapping[int, str] = {}
     if question is not None:
         lines = stack.enter_context(as_lines(question))
@@ -137,8 +138,8 @@ def _prepare(wanted: Wanted, stack: ExitStack) -> Job:
         counts = plan.resume(journal, retry=wanted.retry)
     except OSError as error:
         raise unwritable(output, error) from None
-    account = Account(counts.lines, counts.done, 0.0, cut_fails=question is not None)
-    return Job(question, plan, journal, output, account, counts.failed)
+    account = Account(counts.lines, counts.done, 0.0, counts.failed, cut_fails=question is not None)
+    return Job(question, plan, journal, output, account)
 
 
 async def _do(job: Job, wanted: Wanted, loaded: Loaded) -> int:

@@ -57,7 +57,6 @@ class Running:
     told: Told
     scope: trio.CancelScope = field(factory=trio.CancelScope)
     account: Account | None = None
-    failed_before: int = 0
     end: str = "completed"
     fault: RequestError | None = None
     """Why it cannot go on, although what was done is handed out."""
@@ -66,7 +65,7 @@ class Running:
     def now_told(self) -> Told:
         if self.account is None:
             return self.told
-        return self.told | {"request_counts": order.counts(self.account, self.failed_before)}
+        return self.told | {"request_counts": order.counts(self.account)}
 
 
 @define
@@ -223,8 +222,7 @@ class Batches:
         found = await trio.to_thread.run_sync(partial(plan.resume, journal, retry=False))
         if not found.lines:
             raise RequestError("the input file has no lines", code="empty_file")
-        running.account = Account(found.lines, found.done, trio.current_time())
-        running.failed_before = found.failed
+        running.account = Account(found.lines, found.done, trio.current_time(), found.failed)
         if running.end != "completed":
             return
         running.told = order.moved(running.told, "in_progress", time.time())

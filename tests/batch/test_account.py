@@ -68,6 +68,8 @@ def test_half_of_a_surrogate_pair_is_a_result_too() -> None:
 
 def test_nothing_to_do_says_little() -> None:
     assert list(Account(3, 3, 0.0).summary(None)) == ["0 of 3 lines answered, 3 were done before"]
+    again = "0 of 9 lines answered, 9 were done before (2 of them failed: --retry does them again)"
+    assert list(Account(9, 9, 0.0, 2).summary(None)) == [again]
 
 
 def test_times() -> None:

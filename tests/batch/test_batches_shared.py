@@ -51,7 +51,8 @@ class Gate:
 
 @define
 class Breaking(Gate):
-    """Answers one record, is silent on the next, and then raises `error` when it is asked how many at once it can do."""
+    """Answers one record, is silent on the next, and raises `error` when it is then asked how many at once it can do.
+    """
 
     error: Exception = field(factory=Exception)
     times: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import stat
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -173,6 +174,36 @@ def test_two_runs_cannot_write_one_output(tmp_path: Path, output: Path) -> None:
         with pytest.raises(ConfigError, match="another batch is writing it"):
             Journal(output)
     Journal(output).close()
+
+
+def test_an_output_that_is_a_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    output, target = tmp_path / "link.jsonl", tmp_path / "elsewhere/out.jsonl"
+    output.symlink_to(target)
+    with opened(write(tmp_path / "in", line_of("a"), line_of("b", "other")), output) as (plan, journal, _):
+        finish(plan, journal)
+        journal.rewrite([(start, size) for _, start, size in plan.in_order(journal)][::-1])
+    assert output.is_symlink()
+    assert [line["custom_id"] for line in read(target)] == ["b", "a"]
+
+
+def test_a_file_system_that_syncs_no_folders_is_no_obstacle(
+    tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """vboxsf and 9p."""
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(22, "Invalid argument")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with opened(write(tmp_path / "in", line_of("a")), output) as (plan, journal, _):
+        finish(plan, journal)
+        journal.rewrite([(0, journal.size)])
+        journal.append(output.read_bytes().replace(b"batch_req_", b"batch_req_0"))
+    assert len(read(output)) == 2, "what is appended after a rewrite is in the file that has the name"
 
 
 def test_very_many_identical_records_come_in_parts(tmp_path: Path, output: Path) -> None:

@@ -97,7 +97,7 @@ def test_properties_become_columns_and_the_rest_stays(tmp_path: Path, delimiter:
     output = tmp_path / "out.csv"
     answers = [answer_of('{"kind": "light", "tags": ["a", "ä"]}'), answer_of('{"kind": "seat"}')]
     write_table(made, output, [(n, result_line("batch_req_0", "x", each)) for n, each in enumerate(answers, 1)])
-    with output.open(newline="", encoding="utf-8") as file:
+    with output.open(newline="", encoding="utf-8-sig") as file:
         rows = list(csv.reader(file, delimiter=delimiter))
     assert rows == [
         ["name", "price", "kind", "tags", "error"],
@@ -113,6 +113,36 @@ def test_without_a_schema_there_is_one_column_and_a_row_that_does_not_fit_says_s
         ["Chair", "4\n5", "a\nchair", ""],
         ["Short", "", "", "the row's fields are 1, the header's 2: see its quotes"],
     ]
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_table_is_written_as_the_old_one_was(tmp_path: Path, mark: str, end: str) -> None:
+    """Excel's "CSV UTF-8" has a mark and CRLF, and LF where somebody has begun a new line within a field."""
+    table = f'{mark}"the\nname";price{end}"Lamp\nred";3{end}'
+    made = question(tmp_path, table=table)
+    write_table(made, tmp_path / "out.csv", [(1, result_line("batch_req_0", "x", answer_of("a lamp")))])
+    text = f'{mark}"the\nname";price;answer;error{end}"Lamp\nred";3;a lamp;{end}'
+    assert (tmp_path / "out.csv").read_bytes() == text.encode()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_field_with_a_carriage_return_is_no_end_of_its_row(tmp_path: Path, end: str) -> None:
+    rows = table_of(question(tmp_path, table=f'name,price{end}"a\rb",3{end}c,4{end}'), tmp_path, "x\ry", "z")
+    assert rows[1:] == [["a\rb", "3", "x\ry", ""], ["c", "4", "z", ""]]
+
+
+def test_half_of_a_surrogate_pair_in_an_answer_stands_as_its_escape(tmp_path: Path) -> None:
+    rows = table_of(question(tmp_path, schema=SCHEMA), tmp_path, '{"kind": "\\ud83d"}', '{"kind": "ä"}')
+    assert [row[2] for row in rows[1:3]] == ["\\ud83d", "ä"]
+
+
+def test_an_output_that_is_a_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out.csv").symlink_to("elsewhere/real.csv")
+    assert len(table_of(question(tmp_path), tmp_path, "a lamp", "a chair")) == 4
+    assert (tmp_path / "out.csv").is_symlink()
+    assert [file.name for file in (tmp_path / "elsewhere").iterdir()] == ["real.csv"]
 
 
 def test_an_answer_that_was_cut_is_no_value(tmp_path: Path) -> None:
