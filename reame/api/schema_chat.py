@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from reame.api import schema
 from reame.api.schema import Limits, Wanted
 from reame.api.schema_conclave import read_conclave
-from reame.api.schema_format import Format, read_confidence, read_format
+from reame.api.schema_format import Format, names_confidence, read_confidence, read_format
 from reame.api.schema_messages import read_messages
 from reame.api.schema_tools import read_tools, with_answer
 from reame.core.constraint import OF_JSON
@@ -62,6 +62,7 @@ def read_chat(raw: bytes, limits: Limits) -> Wanted:
             background=schema.read_background(fields),
             logprobs=logprobs,
             confidence=read_confidence(fields, form, logprobs=logprobs),
+            confidence_named=names_confidence(fields),
             constraint=tools.constraint or form.constraint,
             constraint_field="tools" if tools.constraint else form.field,
             answer_field=answer_field,

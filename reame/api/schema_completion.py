@@ -8,7 +8,7 @@ from reame.api import schema
 from reame.api.schema import Limits, Wanted
 from reame.api.schema_conclave import read_conclave
 from reame.api.schema_fields import kind
-from reame.api.schema_format import read_confidence, read_format
+from reame.api.schema_format import names_confidence, read_confidence, read_format
 from reame.core.fim import Infill
 from reame.core.request import Call
 
@@ -45,6 +45,7 @@ def read_completion(raw: bytes, limits: Limits) -> Wanted:
             background=schema.read_background(fields),
             logprobs=logprobs,
             confidence=read_confidence(fields, form, logprobs=logprobs),
+            confidence_named=names_confidence(fields),
             constraint=form.constraint,
             constraint_field=form.field,
         ),

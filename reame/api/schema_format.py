@@ -74,6 +74,12 @@ def read_confidence(fields: Fields, form: Format, *, logprobs: int | None) -> bo
     return wanted
 
 
+def names_confidence(fields: Fields) -> bool:
+    """Whether `{"reame": {"confidence": true}}` is there: with `logprobs` alone it may be left out."""
+    own = fields.record("reame")
+    return own is not None and own.flag("confidence")
+
+
 def _asked(fields: Fields) -> Iterator[Format]:
     response = fields.record("response_format")
     if response is not None:

@@ -166,6 +166,7 @@ def _wanted(fields: Fields, limits: Limits, prompts: tuple[Any, ...], sampling: 
             stop=schema.read_stop(fields, schema.MAX_EDITOR_STOPS),
             answers=schema.read_answers(fields),
             logprobs=probs if probs or shows_tokens else None,
+            ids_only=not probs,
             heal=schema.read_heal(fields),
             background=schema.read_background(fields),
             generation_s=limit_ms / 1e3 if limit_ms else None,

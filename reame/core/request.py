@@ -89,10 +89,14 @@ class Call:
     """The same of the form of an answer that calls no tool, where the constraint is that of the tools."""
     confidence: bool = False
     """With a constraint: how probable each label is, or each field of the JSON."""
+    confidence_named: bool = False
+    """It was asked for by name: then it is a fault where the context has no room for the labels."""
     conclave: Conclave | None = None
     """Several candidates answer each prompt; the elected answer comes first, then `n - 1` others."""
     prompt_logprobs: bool = False
     """The prompt's tokens are rated too, each by what stands before it; with `logprobs` only."""
+    ids_only: bool = False
+    """`logprobs` stand for the answer's token ids: nobody sees how probable they are."""
     heal: bool | None = None
     """Whether a prompt may be taken back to where its last word begins; None: where a gap is filled in."""
     generation_s: float | None = None

@@ -206,11 +206,10 @@ class Intake:
         *,
         width: int,
     ) -> Labelling | None:
-        """None: it is not wanted, or there are no labels, or too many. Raises RequestError (400) when they are too long
-        for the context."""
+        """None: it is not wanted, or there are no labels, or too many, or no room for them."""
         if grammar is None or grammar.labels is None or not requests[0].labels:
             return None
-        asking = Asking(tree=grammar.labels, ends=model.info.eog_tokens, context=model.context, width=max(1, width))
+        asking = Asking(tree=grammar.labels, ends=model.info.eog_tokens, width=max(1, width))
         return Labelling(asking, requests[:: call.width], hand_over)
 
     def _replies(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from reame.constraint.compiler import Compiled
     from reame.core.events import TokenLogprob
     from reame.core.labels import LabelChance, LabelTree
-    from reame.core.request import Request
+    from reame.core.request import Call, Request
 
 
 _EVENTS = 4
@@ -35,11 +35,10 @@ _EVENTS = 4
 
 @frozen(kw_only=True)
 class Asking:
-    """What there is to ask. `ends` are the tokens that end a generation; `context` is the most a request may have."""
+    """What there is to ask. `ends` are the tokens that end a generation."""
 
     tree: LabelTree
     ends: Collection[int]
-    context: int
     width: int
 
 
@@ -62,20 +61,29 @@ class _Fork:
     told: list[TokenLogprob] = field(factory=list)
 
 
-def is_rated(grammar: Compiled | None) -> bool:
-    """Its answers are labels, and not too many to be rated."""
-    return grammar is not None and grammar.labels is not None and len(grammar.labels) <= MOST_RATED
+def is_rated(call: Call, grammar: Compiled | None, longest: int, context: int) -> bool:
+    """Every label's probability is told after each prompt: it is wanted, there are not too many of them, and there is
+    room behind the `longest` prompt. Raises RequestError when there is none and they were asked for by name."""
+    if not call.confidence or grammar is None or grammar.labels is None or len(grammar.labels) > MOST_RATED:
+        return False
+    depth = grammar.labels.depth
+    fits = longest + depth <= context
+    if not fits and call.confidence_named:
+        raise RequestError(
+            f"prompt is too long: {longest} tokens and a label up to {depth}, this server's context is {context}"
+            " tokens; shorten the prompt, leave reame.confidence out or raise engine.context",
+            param="reame.confidence",
+            code="context_length_exceeded",
+        )
+    return fits
 
 
 class Labelling:
     """Of one call. `close` when its client has left: then the loop ends what is left of it."""
 
     def __init__(self, asking: Asking, requests: Sequence[Request], hand_over: HandOver) -> None:
-        """`requests`: one for each prompt. `hand_over` gives jobs to the loop; RequestError when there is no room.
-
-        Raises RequestError when a prompt leaves no room for the labels.
-        """
-        _check_length(asking, max(len(request.prompt) for request in requests))
+        """`requests`: one for each prompt, with room for the labels behind it. `hand_over` gives jobs to the loop;
+        RequestError when there is no room."""
         self._asking = asking
         self._hand_over = hand_over
         self._places = asking.tree.forks()
@@ -154,12 +162,3 @@ class Labelling:
             drawn = fork.told[len(fork.path)]
             wanted.odds[fork.number] = {token: logprob for token, _, logprob in drawn.top}
         self._begin()
-
-
-def _check_length(asking: Asking, longest: int) -> None:
-    if longest + asking.tree.depth > asking.context:
-        raise RequestError(
-            f"the prompt has {longest} tokens and a label up to {asking.tree.depth}; this server's context is"
-            f" {asking.context} tokens: shorten the prompt or raise engine.context",
-            code="context_length_exceeded",
-        )

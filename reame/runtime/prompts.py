@@ -58,7 +58,7 @@ def prepare(model: ServedModel, prompt: Prompt, call: Call) -> Prepared:
         return Prepared(tokens=prompt)
     if isinstance(prompt, str) and call.heal is not False and not call.prompt_logprobs:
         prompt = _as_infill(prompt, model)
-    heal = call.logprobs is None and call.constraint is None
+    heal = (call.logprobs is None or call.ids_only) and call.constraint is None
     if isinstance(prompt, Infill):
         layout = _lay_out(model, prompt, call)
         return _heal(model, layout, heal=heal and call.heal is not False)

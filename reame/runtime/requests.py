@@ -31,13 +31,15 @@ def requests_of(
     if not call.background:
         timeout = min(timeout, config.scheduler.request_timeout_s)
     forced = grammar.matcher().forced() if grammar and not call.prompt_logprobs else ()
-    rates_labels = call.confidence and bool(limit) and is_rated(grammar)
+    for prepared, source in zip(prompts, call.prompts, strict=True):
+        check_length(prepared.tokens, model.context, source)
+        check_tokens(prepared.tokens, model.info.vocab_size)
+    longest = max(len(prepared.tokens) for prepared in prompts)
+    rates_labels = bool(limit) and is_rated(call, grammar, longest, model.context)
     rates_fields = call.tells_fields and call.logprobs is None
     requests: list[Request] = []
-    for number, prepared in enumerate(prompts):
+    for prepared in prompts:
         prompt = prepared.tokens
-        check_length(prompt, model.context, call.prompts[number])
-        check_tokens(prompt, model.info.vocab_size)
         room = model.context - len(prompt)
         most = min(limit, room)
         healed = prepared.healed if most else b""

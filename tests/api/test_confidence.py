@@ -61,6 +61,7 @@ def test_who_asks(read: Any, fields: dict[str, Any], wanted: bool, tells_fields:
     call = read(**fields).call
     assert (call.confidence, call.tells_fields) == (wanted, tells_fields)
     assert call.logprobs == (0 if "logprobs" in fields else None)
+    assert call.confidence_named == bool(fields.get("reame", {}).get("confidence"))
 
 
 @pytest.mark.parametrize(

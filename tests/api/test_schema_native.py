@@ -65,7 +65,9 @@ def test_words_of_its_own() -> None:
     assert native(logit_bias={"5": 1}).call.sampling.logit_bias == ((5, 1),)
     assert native(n_probs=3).call.logprobs == 3
     assert native(n_probs=0).call.logprobs is None
-    assert native(return_tokens=True).call.logprobs == 0
+    ids = native(return_tokens=True).call
+    assert (ids.logprobs, ids.ids_only) == (0, True)
+    assert not native(return_tokens=True, n_probs=1).call.ids_only
     assert native(n_cmpl=3).call.n == 3
     assert native(n_cmpl=3).as_list
     assert native(prompt=["a", "b"]).as_list

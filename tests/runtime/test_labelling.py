@@ -269,9 +269,12 @@ async def test_more_labels_than_are_rated_are_answered_without() -> None:
 
 async def test_labels_that_do_not_fit_behind_the_prompt() -> None:
     async with fair(config_of(context=42)) as up:
-        with pytest.raises(RequestError, match="label up to 5") as caught:
-            await up.answer(call_of())
+        with pytest.raises(RequestError, match="prompt is too long: 40 tokens and a label up to 5") as caught:
+            await up.answer(call_of(confidence_named=True))
+        with_logprobs = await up.answer(call_of())
     assert (caught.value.status, caught.value.code) == (400, "context_length_exceeded")
+    assert with_logprobs.errors == []
+    assert not with_logprobs.finishes[0].labels, "nobody asked for them by name"
 
 
 async def test_a_failure_at_a_fork_is_the_answers_end() -> None:

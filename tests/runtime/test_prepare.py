@@ -91,6 +91,7 @@ def test_users_text_in_a_gap_is_no_mark() -> None:
         ({}, b""),
         ({"heal": True}, b"pri"),
         ({"heal": True, "logprobs": 0}, b""),
+        ({"heal": True, "logprobs": 0, "ids_only": True}, b"pri"),
         ({"heal": True, "constraint": Constraint("json_object")}, b""),
         ({"heal": False}, b""),
     ],
