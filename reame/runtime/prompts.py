@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from reame.core.request import Call
     from reame.engine.base import ModelInfo, Vocabulary
 
+_AROUND = 32
+"""Characters that a template puts around a message, and marks of files around a file."""
+
 
 @frozen(kw_only=True)
 class ServedModel:
@@ -67,14 +70,16 @@ def prepare(model: ServedModel, prompt: Prompt, call: Call) -> Prepared:
 
 
 def num_characters(prompt: Prompt) -> int:
-    """How much there is to be cut into tokens."""
+    """How much there is to be put together and cut into tokens, about."""
     match prompt:
         case str():
             return len(prompt)
         case Infill():
-            return len(prompt.prefix) + len(prompt.suffix) + sum(len(text) for _, text in prompt.extra)
+            files = sum(len(name) + len(text) + _AROUND for name, text in prompt.extra)
+            return len(prompt.prefix) + len(prompt.suffix) + files
         case Chat():
-            return sum(len(str(message.get("content"))) for message in prompt.messages)
+            texts = (str(value) for message in prompt.messages for value in message.values())
+            return _AROUND * len(prompt.messages) + sum(map(len, texts))
     return 0
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from attrs import evolve
 from serving import GREEDY, call_of, config_of, prompt_of, read, serving
 
+from reame.core.chat import ChatTemplate
 from reame.core.constraint import Constraint
 from reame.core.events import Finish, Usage
 from reame.core.fim import FimTokens, Infill
 from reame.core.healing import Pieces
-from reame.core.request import Call, Request
+from reame.core.request import Call, Chat, Request
 from reame.core.sequence import Sequence
 from reame.engine.base import ModelInfo
 from reame.errors import RequestError
+from reame.runtime.preparing import Preparing
 from reame.runtime.prompts import Prepared, ServedModel, prepare
 from reame.runtime.replies import Replies
 from reame.runtime.requests import requests_of
@@ -134,6 +137,39 @@ def test_an_answer_that_was_cut_before_its_own_end_is_not_kept(completion: int, 
     usage = Usage(prompt_tokens=1, cached_tokens=0, completion_tokens=completion)
     replies._gather(0, Finish(reason="length", usage=usage, num_again=num_again))
     assert bool(answers) == kept
+
+
+MESSAGE = {"role": "user", "content": ""}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "inline"),
+    [
+        ("a" * 4096, True),
+        ("a" * 4097, False),
+        (Chat(messages=(MESSAGE | {"content": "a" * 4000},)), True),
+        (Chat(messages=(MESSAGE | {"content": "a" * 4096},)), False),
+        (Chat(messages=(MESSAGE,) * 30_000), False),
+        (Chat(messages=(MESSAGE | {"reasoning_content": "a" * 4096},)), False),
+        (Chat(messages=(MESSAGE | {"name": "a" * 4096},)), False),
+        (Chat(messages=(MESSAGE | {"tool_calls": [{}]},)), False),
+        (Infill(prefix="", suffix="a" * 4096, extra=()), True),
+        (Infill(prefix="", suffix="", extra=(("a" * 4096, "b"),)), False),
+        (Infill(prefix="", suffix="", extra=(("a", "b"),) * 256), False),
+    ],
+    ids=range(11),
+)
+async def test_what_takes_long_is_prepared_in_a_thread(prompt: Any, inline: bool) -> None:
+    threads: list[bool] = []
+
+    class Noting(Words):
+        def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+            threads.append(threading.current_thread() is threading.main_thread())
+            return super().tokenize(text[:10], add_special=add_special, parse_special=parse_special)
+
+    served = evolve(model(), vocabulary=Noting(), template=ChatTemplate("{{ messages | length }}"))
+    await Preparing().prompt(served, prompt, Call(prompts=(prompt,)))
+    assert set(threads) == {inline}
 
 
 def test_token_ids_stay_as_they_are() -> None:
