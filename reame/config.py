@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from attrs import Factory, field, frozen
 
-from reame.config_rules import Choice, Flag, Host, Names, Number, Origins, Text, Whole, setting
+from reame.config_rules import Choice, Flag, Host, Names, Number, Origins, Place, Text, Whole, setting
 
 MAX_SEQUENCES = 254  # llama.cpp's LLAMA_MAX_SEQ (256), less two for restoring saved cells
 
@@ -25,7 +25,7 @@ class ModelConfig:
     )
     id: str = setting("", Text(), "The name that clients see and ask for; empty = taken from the file's name.")
     chat_template: str = setting(
-        "", Text(), "Path of a Jinja file to use when the model's own chat template is missing or wrong."
+        "", Place(), "Path of a Jinja file to use when the model's own chat template is missing or wrong."
     )
     mmap: bool = setting(
         False, Flag(), "Map the file, also done where a copy does not fit: starts sooner, a few per cent slower."
@@ -130,7 +130,7 @@ class MemoryConfig:
     """What is kept on disk so that it is not computed again. Nothing of it ever changes an answer."""
 
     enabled: bool = setting(True, Flag(), "Keep what was computed on disk; false = live cells only, gone at the end.")
-    path: str = setting("", Text(), "Directory for it; empty = memory/ in the cache directory ($REAME_CACHE).")
+    path: str = setting("", Place(), "Directory for it; empty = memory/ in the cache directory ($REAME_CACHE).")
     disk_mb: int = setting(4096, Whole(1, 1_073_741_824), "Room for the blocks of prefixes; the oldest go first (MiB).")
     block_tokens: int = setting(
         16, Whole(1, 1024), "Tokens a block: what lies behind the last whole block of a prompt is computed again."
@@ -215,7 +215,7 @@ class ServerConfig:
     host: str = setting("127.0.0.1", Host(), "Where to listen; anything but loopback is refused without api_keys_file.")
     port: int = setting(8080, Whole(0, 65_535), "TCP port; 0 = any free one (the log says which).")
     api_keys_file: str = setting(
-        "", Text(), "Path of a file with one key a line, `name:key` or the key alone; empty = no key is asked for."
+        "", Place(), "Path of a file with one key a line, `name:key` or the key alone; empty = no key is asked for."
     )
     names: tuple[str, ...] = setting(
         (),
@@ -270,7 +270,7 @@ class EmbeddingsConfig:
 class BatchConfig:
     """Files and batches of the API: computed when nobody else wants anything. `reame batch` needs none of this."""
 
-    path: str = setting("", Text(), "Directory for them; empty = batches/ in the cache directory ($REAME_CACHE).")
+    path: str = setting("", Place(), "Directory for them; empty = batches/ in the cache directory ($REAME_CACHE).")
     file_mb: int = setting(100, Whole(1, 1024), "A larger uploaded file gets status 413; a line has about 1 KB (MiB).")
     room_mb: int = setting(1024, Whole(1, 1_073_741_824), "Room for all files of one key, results included (MiB).")
     keep_days: float = setting(30.0, Number(0.001, 3650), "Files, and batches that are over, are deleted after this.")

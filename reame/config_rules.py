@@ -7,6 +7,7 @@ not a list of letters, nan is not a number. An integer is fine where a number is
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv6Address, ip_address
@@ -90,6 +91,14 @@ class Text:
         if not value.isprintable():
             raise wrong("a string without control characters", value)
         return value
+
+
+@frozen
+class Place(Text):
+    """The path of a file or a folder; `~` in front is a home directory, as in a shell."""
+
+    def accept(self, value: object) -> str:
+        return os.path.expanduser(Text.accept(self, value))
 
 
 @frozen

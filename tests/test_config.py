@@ -86,6 +86,15 @@ def test_a_string_is_a_string_on_one_line(key: Any) -> None:
         assert refused(key, value), value
 
 
+def test_a_path_may_begin_in_a_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    config = parse_config(
+        "memory.path = '~/m'\nbatch.path = '~'\nmodel.chat_template = '~/t.jinja'\nserver.api_keys_file = '/k~'\n"
+    )
+    assert (config.memory.path, config.batch.path) == ("/home/ann/m", "/home/ann")
+    assert (config.model.chat_template, config.server.api_keys_file) == ("/home/ann/t.jinja", "/k~")
+
+
 def test_a_string_is_not_a_list_of_letters() -> None:
     assert mistakes('[server]\ncors_origins = "*"') == (
         'server.cors_origins: expected a list of origins such as "https://example.org" or "*", got "*"',

@@ -59,6 +59,20 @@ def test_init_where_nothing_can_be_written() -> None:
     assert sorted(os.listdir()) == ["directory", "file"]
 
 
+def test_init_on_a_file_system_without_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    """exFAT, and folders that a virtual machine shares."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    assert reame("init") == 0
+    assert Path("etc/reame.toml").read_text() == default_text()
+    with pytest.raises(ConfigError, match="exists already"):
+        reame("init")
+    assert os.listdir("etc") == ["reame.toml"]
+
+
 def test_init_force_through_a_link_keeps_the_link() -> None:
     Path("real.toml").write_text("old")
     os.symlink("real.toml", "link.toml")

@@ -151,6 +151,14 @@ async def test_rm_takes_all_parts_and_what_a_pull_left(store: Path) -> None:
     assert names(store) == ["Bigger.gguf", "a.gguf.txt"]
 
 
+async def test_rm_says_what_keeps_it_from_deleting(store: Path) -> None:
+    (store / "mine.gguf").write_bytes(gguf(100))
+    (store / ".mine.gguf.lock").mkdir()
+    with pytest.raises(ModelError, match=r"^mine cannot be deleted from .*: is a directory$"):
+        await models.rm("mine", yes=True)
+    assert (store / "mine.gguf").exists()
+
+
 async def test_rm_never_leaves_the_models_directory(store: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside.gguf"
     for file in (outside, tmp_path / "mine.gguf", store / "mine.gguf"):

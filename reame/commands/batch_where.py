@@ -16,7 +16,6 @@ from reame.commands.batch_remote import RemoteSolver, health
 from reame.commands.front import INTERRUPTED, TERMINATED, TerminalFront, unless_interrupted
 from reame.commands.launch import LONGEST_S, fetch, wanted_keys
 from reame.commands.warm_work import Daemon as Remote
-from reame.commands.warm_work import url_of
 from reame.config_load import override
 from reame.core.request import Sampling
 from reame.errors import ConfigError
@@ -44,7 +43,7 @@ class Work(Protocol):
 async def find(config: Config, url: str, key_file: Path | None) -> Remote | None:
     """The daemon at `url`; without one, that of this config on this machine, if it runs. ConfigError when one was
     named and is not there."""
-    remote = Remote.at(url or url_of(config.server), key_file)
+    remote = Remote.at(url, key_file) if url else Remote.of(config.server, key_file)
     if await health(remote) is not None:
         return remote
     if url or key_file is not None:

@@ -14,6 +14,7 @@ from reame.config_load import LOCAL_FILE, load_config
 from reame.config_rules import printable
 from reame.config_text import default_text, effective_text
 from reame.errors import ConfigError
+from reame.host.new_file import put
 
 Sets = Annotated[list[str] | None, Parameter("--set", negative="", show_default=False)]
 File = Annotated[Path | None, Parameter(name=["--config", "-c"])]
@@ -106,7 +107,7 @@ def _write(file: Path, text: str, *, force: bool) -> None:
         if force:
             os.replace(part, target)
         else:
-            os.link(part, target)
+            put(part, target)
     except FileExistsError:
         raise ConfigError(f"{printable(file)}: exists already; --force replaces it") from None
     finally:

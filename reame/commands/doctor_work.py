@@ -19,7 +19,7 @@ from reame.catalog import CATALOG, resolve
 from reame.commands.batch_remote import health
 from reame.commands.doctor_progress import shown_on
 from reame.commands.doctor_write import change_of, keep_profile, target_file, write_settings
-from reame.commands.warm_work import Daemon, url_of
+from reame.commands.warm_work import Daemon
 from reame.config_load import load_config
 from reame.doctor.advice import Finding, Level, Own
 from reame.doctor.advise import advise
@@ -104,7 +104,7 @@ async def examine(wanted: Wanted) -> int:
 
 async def _own(config: Config) -> Own:
     """What this config's daemon has of the machine already, whether it runs or not."""
-    serves = await health(Daemon.at(url_of(config.server), None)) is not None
+    serves = await health(Daemon.of(config.server)) is not None
     return Own(serves=serves, disk_bytes=await trio.to_thread.run_sync(_bytes_below, memory_dir(config)))
 
 

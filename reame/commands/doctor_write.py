@@ -44,7 +44,7 @@ class Change:
 def change_of(file: Path, report: Report, *, model: str) -> Change:
     """`model` as it was named, or empty. Raises ConfigError, also when the result would be no good configuration."""
     try:
-        old = file.read_text("utf-8") if file.exists() else ""
+        old = file.read_text("utf-8-sig") if file.exists() else ""
     except (OSError, ValueError) as error:
         raise _trouble(file, error) from None
     values = {**({"model.path": _lasting(model)} if model else {}), **values_of(report.settings)}

@@ -90,9 +90,13 @@ async def rm(name: Removed, /, *, yes: Yes = False) -> int:
     if not yes and not await _confirmed(f"delete {', '.join(map(str, files))} ({bytes_text(size)})? [y/N] "):
         print("kept")
         return 1
-    async with only_one(first, Lines(sys.stderr)):
-        for file in files:
-            file.unlink(missing_ok=True)
+    try:
+        async with only_one(first, Lines(sys.stderr)):
+            for file in files:
+                file.unlink(missing_ok=True)
+    except OSError as error:
+        reason = (error.strerror or "no way").lower()
+        raise ModelError(f"{name} cannot be deleted from {directory}: {reason}") from None
     print(f"deleted {name}: {bytes_text(size)} freed")
     return 0
 

@@ -52,12 +52,12 @@ async def warm(
     key_file
         A file with the API key, alone or as `name:key`; of several lines the first.
     """
-    from reame.commands.warm_work import Daemon, read_files, url_of, warm_all
+    from reame.commands.warm_work import Daemon, read_files, warm_all
     from reame.config_load import load_config
 
     bodies = read_files([file, *files], is_system=system, is_messages=messages, pin=pin, ttl=ttl)
-    found = url or url_of(load_config(config, sets=sets).config.server)
-    return await warm_all(Daemon.at(found, key_file), bodies)
+    daemon = Daemon.at(url, key_file) if url else Daemon.of(load_config(config, sets=sets).config.server, key_file)
+    return await warm_all(daemon, bodies)
 
 
 def register(app: App) -> None:

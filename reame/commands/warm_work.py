@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 import trio
-from attrs import frozen
+from attrs import evolve, frozen
 
 from reame.commands.warm_progress import shown
 from reame.config_rules import printable
@@ -82,11 +82,13 @@ def _messages_of(file: Path, text: str) -> list[Any]:
 
 @frozen
 class Daemon:
-    """Where it is, and the key that it is shown, with the file it came from."""
+    """Where it is, and the key that it is shown, with the file it came from. `is_own`: it runs on this machine, whatever
+    its address."""
 
     url: str
     secret: str = ""
     key_file: str = ""
+    is_own: bool = False
 
     @classmethod
     def at(cls, url: str, key_file: Path | None) -> Daemon:
@@ -100,10 +102,15 @@ class Daemon:
         base = url.rstrip("/").removesuffix("/v1")
         return cls(base) if key_file is None else cls(base, _secret_in(key_file), printable(key_file))
 
+    @classmethod
+    def of(cls, server: ServerConfig, key_file: Path | None = None) -> Daemon:
+        """The one with these settings, as its own machine finds it. Raises as `at` does."""
+        return evolve(cls.at(url_of(server), key_file), is_own=True)
+
     def session(self) -> httpx2.AsyncClient:
         """A proxy of the environment is of no use to a daemon on this machine."""
         headers = {"User-Agent": "reame"} | ({"Authorization": f"Bearer {self.secret}"} if self.secret else {})
-        is_far = httpx2.URL(self.url).host not in LOCAL
+        is_far = not self.is_own and httpx2.URL(self.url).host not in LOCAL
         timeout = httpx2.Timeout(CONNECT_S, read=SILENCE_S, write=SILENCE_S)
         try:
             return httpx2.AsyncClient(timeout=timeout, headers=headers, trust_env=is_far)

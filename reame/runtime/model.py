@@ -162,7 +162,7 @@ def _template(config: Config, engine: Engine) -> ChatTemplate | None:
     info = engine.info
     if config.model.chat_template:
         try:
-            source = Path(config.model.chat_template).read_text("utf-8")
+            source = Path(config.model.chat_template).read_text("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise ModelError(f"model.chat_template: {config.model.chat_template} cannot be read: {error}") from error
         return ChatTemplate(source, bos_text=info.bos_text, eos_text=info.eos_text)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from reame.catalog import split_parts
 from reame.engine.gguf import read_shape
+from reame.host.new_file import put
 from reame.memory import answers, block_directory
 from reame.memory.answers import AnswerStore
 from reame.memory.block_store import BlockStore
@@ -91,7 +92,7 @@ def memory_salt(directory: Path, *, own: bytes = b"") -> bytes:
         try:
             part.touch(mode=0o600)
             part.write_bytes(own or secrets.token_bytes(32))
-            file.hardlink_to(part)
+            put(part, file)
         except FileExistsError:
             pass
         finally:

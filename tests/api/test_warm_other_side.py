@@ -28,7 +28,9 @@ def intake() -> WarmingIntake:
 
 
 @asynccontextmanager
-async def canned(status: str, body: bytes, seen: list[str] | None = None, *, length: int = -1) -> AsyncIterator[str]:
+async def canned(
+    status: str, body: bytes, seen: list[str] | None = None, *, length: int = -1, host: str = "127.0.0.1"
+) -> AsyncIterator[str]:
     """Something else that listens: one answer to everything, perhaps cut short; `seen` gets the requests."""
     head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body) if length < 0 else length}\r\nConnection: close\r\n\r\n"
 
@@ -42,8 +44,8 @@ async def canned(status: str, body: bytes, seen: list[str] | None = None, *, len
         await stream.aclose()
 
     async with trio.open_nursery() as nursery:
-        (listener,) = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
-        yield f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
+        (listener,) = await nursery.start(partial(trio.serve_tcp, serve, 0, host=host))
+        yield f"http://{host}:{listener.socket.getsockname()[1]}"
         nursery.cancel_scope.cancel()
 
 
@@ -133,3 +135,7 @@ async def test_a_proxy_is_not_asked_for_a_daemon_on_this_machine(
     monkeypatch.delenv("no_proxy", raising=False)
     async with serving(intake) as served:
         assert await warm(note, url=served.url) == 0
+    async with canned("404 Not Found", b"", host="127.0.0.2") as url:  # as with an address in its network
+        sets = ("server.host=127.0.0.2", f"server.port={url.rpartition(':')[2]}")
+        with pytest.raises(ConfigError, match="has no /v1/warm"):
+            await warm(note, sets=sets)

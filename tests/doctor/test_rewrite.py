@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import tomllib
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reame.commands.doctor_write import change_of, write_settings
 from reame.config_load import parse_config
 from reame.config_text import default_text
+from reame.doctor.advice import Report, Setting
 from reame.doctor.rewrite import difference, edited
 from reame.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HAND_MADE = """\
 # my machine
@@ -71,3 +77,14 @@ def test_the_difference_is_what_a_person_reads() -> None:
     shown = difference("a = 1\nb = 2\n", "a = 1\nb = 3\n", "etc/reame.toml")
     assert "-b = 2\n+b = 3\n" in shown
     assert shown.startswith("--- etc/reame.toml (now)\n+++ etc/reame.toml (advised)\n")
+
+
+async def test_a_file_with_a_byte_order_mark_is_no_obstacle(tmp_path: Path) -> None:
+    """As Windows' editor leaves one."""
+    file = tmp_path / "reame.toml"
+    file.write_text(HAND_MADE, "utf-8-sig")
+    setting = Setting("engine.threads", 4, "the fastest")
+    nothing: Any = None
+    report = Report(machine=nothing, measured=None, facts=(), findings=(), settings=(setting,), fits=())
+    await write_settings(change_of(file, report, model=""), ask=False)
+    assert tomllib.loads(file.read_text("utf-8"))["engine"] == {"threads": 4, "slots": 8}

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from chains import block_files, chain, new_store
 
+from reame.runtime.recall import memory_salt
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -29,6 +31,18 @@ class Clock:
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_a_file_system_without_links_keeps_a_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", refuse)
+    salt = memory_salt(tmp_path / "memory")
+    assert len(salt) == 32
+    assert memory_salt(tmp_path / "memory") == salt
+    (file,) = (tmp_path / "memory").iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_disk_that_is_full_is_said_once_and_tried_again(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import trio
 from serving import PacedThread, call_of, config_of, prompt_of, read, serving, text_of
 
+from reame.config import Config, ModelConfig
 from reame.core.cost import StepCost
+from reame.core.request import Chat
+from reame.engine.fake import FakeEngine
 from reame.runtime.kept import Found, Question
 from reame.runtime.memory import Memory
+from reame.runtime.model import served_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,3 +86,14 @@ async def test_reads_that_nobody_waits_for_do_not_keep_the_loop_from_ending(
         closed = trio.current_time()
     assert memory.num_reads == 7
     assert trio.current_time() < closed + 5
+
+
+def test_a_chat_template_with_a_byte_order_mark_begins_behind_it(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jinja"
+    file.write_text("{{ messages[0].content }}", "utf-8-sig")
+    config = Config(model=ModelConfig(chat_template=str(file)))
+    model = served_model(config, Path("fake.gguf"), "fake", FakeEngine())
+    assert model.template is not None
+    assert model.template.render(Chat(messages=({"role": "user", "content": "hi"},))) == "hi"
+    assert model.constraints is not None
+    model.constraints.close()
