@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import trio
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from reame.api.limits import limits_of
 from reame.api.replies import Head, Reply
@@ -38,6 +38,7 @@ class LocalSolver:
     intake: Intake
     sampling: Sampling
     key: str = ""
+    _reading: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(1), init=False)
 
     def width(self) -> int:
         return self.intake.background_width()
@@ -49,7 +50,8 @@ class LocalSolver:
         num_left = TRIES
         while True:
             try:
-                return await self._answer(self._read(record))
+                # In a thread: megabytes take long enough to hold up other people's streams.
+                return await self._answer(await trio.to_thread.run_sync(self._read, record, limiter=self._reading))
             except RequestError as error:
                 num_left -= error.status == 500
                 if error.status not in (429, 500, 503) or not num_left:

@@ -3,7 +3,7 @@ the few other fields, and in memory what the network is ahead of the disk."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -73,21 +73,26 @@ async def receive(request: Request, path: Path, *, most: int) -> Upload:
         raise RequestError("Send the file as `multipart/form-data`, in the field `file`.", status=415)
     upload = Upload(path, most)
     with ExitStack() as undo:
-        undo.callback(partial(path.unlink, missing_ok=True))
-        with path.open("wb") as file:
-            decoder = MultipartDecoder(boundary.encode("latin-1"), max_parts=MOST_PARTS)
-            try:
+        undo.callback(partial(_discard, path))
+        try:
+            with path.open("wb") as file:
+                decoder = MultipartDecoder(boundary.encode("latin-1"), max_parts=MOST_PARTS)
                 await _read(request, decoder, upload, file)
-            except RequestEntityTooLarge:
-                raise RequestError("the form has too many parts, or is too large", status=413) from None
-            except ValueError:
-                raise RequestError("the body is not the form that its header says") from None
-            except OSError:
-                raise RequestError("the server's disk takes no more", status=500, code="disk_error") from None
+        except RequestEntityTooLarge:
+            raise RequestError("the form has too many parts, or is too large", status=413) from None
+        except ValueError:
+            raise RequestError("the body is not the form that its header says") from None
+        except OSError:  # also when the file is closed, and its last bytes are written
+            raise RequestError("the server's disk takes no more", status=500, code="disk_error") from None
         if not upload.filename:
             raise RequestError("is missing: send one file in the field `file`", param="file")
         undo.pop_all()
     return upload
+
+
+def _discard(path: Path) -> None:
+    with suppress(OSError):  # a disk that takes nothing
+        path.unlink(missing_ok=True)
 
 
 async def _read(request: Request, decoder: MultipartDecoder, upload: Upload, file: BinaryIO) -> None:

@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import time
+from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,7 @@ class Shelf:
         return folder / f"{new_id('file')}.data"
 
     def check_room(self, key: str, more: int) -> None:
-        used = sum(path.stat().st_size for path in self._folder(key).glob("*.data"))
+        used = sum(map(_size, self._folder(key).glob("*.data")))
         if used + more > self.room:
             raise RequestError(
                 f"this key's files take {used >> 20} of {self.room >> 20} MiB (batch.room_mb): delete some",
@@ -136,8 +137,9 @@ class Shelf:
                     _remove(folder, told["id"])
             for path in folder.iterdir():
                 is_lost = path.suffix in (".data", ".tmp", ".results") and not path.with_suffix(".json").exists()
-                if is_lost and path.stat().st_mtime + 86_400 <= now:
-                    path.unlink(missing_ok=True)
+                with suppress(FileNotFoundError):  # others delete too
+                    if is_lost and path.stat().st_mtime + 86_400 <= now:
+                        path.unlink()
 
     def _keys(self) -> list[str]:
         """Of all folders that say whose they are. What a power cut left of such a file is written anew when its key
@@ -177,6 +179,14 @@ def _named(path: Path) -> str | None:
         return path.read_text("utf-8")
     except (OSError, ValueError):
         return None
+
+
+def _size(path: Path) -> int:
+    """0 when it has just been deleted."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _read(path: Path) -> Told | None:

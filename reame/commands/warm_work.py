@@ -82,8 +82,8 @@ def _messages_of(file: Path, text: str) -> list[Any]:
 
 @frozen
 class Daemon:
-    """Where it is, and the key that it is shown, with the file it came from. `is_own`: it runs on this machine, whatever
-    its address."""
+    """Where it is, and the key that it is shown, with the file it came from. `is_own`: it runs here, whatever its
+    address."""
 
     url: str
     secret: str = ""

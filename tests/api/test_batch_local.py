@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from scripted import ScriptedIntake
 
+from reame.api import batch_local
 from reame.api.batch_local import LocalSolver
+from reame.api.schema_completion import read_completion
 from reame.batch.line import COMPLETION, Record
 from reame.config import ConclaveConfig, Config
 from reame.core.request import Call, Sampling
 
 if TYPE_CHECKING:
+    import pytest
+
+    from reame.api.schema import Limits, Wanted
     from reame.runtime.intake import Intake
 
 
@@ -35,6 +41,20 @@ async def test_the_conclave_is_that_of_the_config() -> None:
     call, _ = await called(prompt="x", best_of="auto")
     assert call.conclave is not None
     assert (call.conclave.size, call.conclave.margin) == (3, 0.25)
+
+
+async def test_a_body_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have 16 MiB."""
+    threads = []
+
+    def read(raw: bytes, limits: Limits) -> Wanted:
+        threads.append(threading.get_ident())
+        return read_completion(raw, limits)
+
+    monkeypatch.setattr(batch_local, "read_completion", read)
+    await called(prompt="x" * 100_000)
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 async def test_token_ids_are_echoed_as_their_text() -> None:

@@ -66,6 +66,15 @@ def test_files_go_when_their_time_is_over_but_not_from_under_a_batch(shelf: Shel
         shelf.file("ann", str(short["id"]))
 
 
+def test_files_that_others_delete_meanwhile_are_no_trouble(shelf: Shelf) -> None:
+    """A link to nothing is listed, and gone when it is looked at."""
+    told = stored(shelf, "ann")
+    (shelf.data_path("ann", str(told["id"])).parent / "file-gone.data").symlink_to("nowhere")
+    shelf.check_room("ann", 1)
+    shelf.expire(1e10)
+    assert shelf.files("ann") == []
+
+
 def test_keys_are_apart_whatever_their_names(shelf: Shelf) -> None:
     mine = stored(shelf, "..")
     stored(shelf, ".")
