@@ -66,8 +66,15 @@ def may_be_browser(headers: Headers) -> bool:
     """Whether a page may be behind it: it cannot keep its browser from sending one of these, or from being Mozilla.
 
     Node's `fetch` sends two of them, as no page can: `Sec-` is the browser's alone, and comes with `Sec-Fetch-Site`.
+    Deno's sends one, with encodings that no browser asks for; a page has no say in these.
     """
     signs = {name for name in SIGNS if name in headers}
-    if signs == {"Accept-Language", "Sec-Fetch-Mode"} and headers["Accept-Language"] == "*":
+    is_node = signs == {"Accept-Language", "Sec-Fetch-Mode"}
+    is_deno = signs == {"Accept-Language"} and _encodings(headers) == {"gzip", "br"}
+    if (is_node or is_deno) and headers["Accept-Language"] == "*":
         signs = set()
     return bool(signs) or headers.get("User-Agent", "").startswith("Mozilla/")
+
+
+def _encodings(headers: Headers) -> set[str]:
+    return {each.strip() for each in headers.get("Accept-Encoding", "").split(",")}

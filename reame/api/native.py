@@ -1,4 +1,4 @@
-"""An answer in llama-server's words: whole objects, or server-sent events of which the last tells all. Pure.
+"""An answer in llama-server's words: whole objects, or server-sent events of which the last tells how it ended. Pure.
 
 An event that is not the last has a piece of `content` and `"stop": false`. There is no end mark.
 """
@@ -41,28 +41,33 @@ class NativeAnswer:
         self._head = head
         self._num_choices = num_choices
         self._said: dict[int, _Said] = {}
-        self._ends: dict[int, dict[str, Any]] = {}
+        self._ends: dict[int, Finish] = {}
 
     def take(self, index: int, event: Event) -> bytes:
-        """The lines for one event. Raises the RequestError of a sequence that failed."""
+        """The lines of a stream for one event. Raises the RequestError of a sequence that failed."""
         said = self._said.setdefault(index, _Said())
         if isinstance(event, Delta):
             said.texts.append(event.text)
             said.tokens.extend(event.logprobs)
-            return self._piece(index, event) if event.text or event.logprobs else b""
+            return self._piece(index, event) if self._wanted.stream and (event.text or event.logprobs) else b""
         if event.error is not None:
             raise event.error
-        self._ends[index] = self._end(index, event)
-        last = self._ends[index] | ({"content": "", "tokens": []} if self._wanted.stream else {})
-        return f"data: {dumps(last)}\n\n".encode()
+        self._ends[index] = event
+        return f"data: {dumps(self._end(index, event))}\n\n".encode() if self._wanted.stream else b""
 
     @property
     def is_over(self) -> bool:
         return len(self._ends) == self._num_choices
 
+    @property
+    def num_rated(self) -> int:
+        """Probabilities that `whole` tells."""
+        top = self._wanted.call.logprobs or 0
+        return (1 + top) * sum(len(said.tokens) for said in self._said.values()) if self._wanted.shows_probs else 0
+
     def whole(self) -> dict[str, Any] | list[dict[str, Any]]:
         """The answer, once all is over: a list when there may be several."""
-        answers = [self._ends[index] for index in sorted(self._ends)]
+        answers = [self._end(index, finish) for index, finish in sorted(self._ends.items())]
         return answers if self._wanted.as_list else answers[0]
 
     def _piece(self, index: int, delta: Delta) -> bytes:
@@ -75,6 +80,7 @@ class NativeAnswer:
         return [token.token for token in tokens] if self._wanted.shows_tokens else []
 
     def _end(self, index: int, finish: Finish) -> dict[str, Any]:
+        """In a stream without what the pieces have told."""
         said, usage = self._said[index], finish.usage
         text = "".join(said.texts)
         kind = "limit" if finish.reason == "length" else "word" if finish.stop else "eos"
@@ -95,6 +101,8 @@ class NativeAnswer:
             "generation_settings": self._settings(),
             "timings": _timings(finish),
         }
+        if self._wanted.stream:
+            return end | {"content": "", "tokens": []}
         if self._wanted.shows_probs:
             end["completion_probabilities"] = [rated_with_id(token) for token in said.tokens]
         return end

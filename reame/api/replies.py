@@ -148,6 +148,13 @@ class Reply:
             choice.reason, choice.stop = event.reason, event.stop
             self._tally.add(index, event)
 
+    @property
+    def num_rated(self) -> int:
+        """Probabilities that `whole` tells."""
+        top = self._wanted.call.logprobs
+        tokens = sum(len(choice.prompt) + len(choice.logprobs) for choice in self._choices.values())
+        return 0 if top is None else (1 + top) * tokens
+
     def whole(self, head: Head, prompt_tokens: int) -> dict[str, Any]:
         chat = self._wanted.chat
         choices = []

@@ -50,10 +50,13 @@ class Asked(Protocol):
     def model(self) -> str: ...
 
 
+T = TypeVar("T")
 W = TypeVar("W", bound=Asked)
 
 LARGE_BODY = 1 << 16
 """Bytes above which a body is parsed in a thread: megabytes take long enough to hold up other people's streams."""
+MANY_RATED = 1 << 10
+"""Probabilities that take some milliseconds to be told: more are put together in a thread."""
 _RETRY_S = "5"
 _OPENAI = OpenAIVoice()
 
@@ -136,8 +139,16 @@ class Routes:
             reply = Reply(wanted)
             async for index, event in replies:
                 reply.take(index, event)
-            body = reply.whole(self.head(replies.request_id), replies.prompt_tokens)
-        return json_response(voice.whole(body), headers={"X-Request-Id": replies.request_id})
+        whole = partial(reply.whole, self.head(replies.request_id), replies.prompt_tokens)
+        told = voice.whole(await self.put_together(whole, reply.num_rated))
+        text = await self.put_together(partial(dumps, told), reply.num_rated)
+        return Response(text, headers={"X-Request-Id": replies.request_id}, content_type="application/json")
+
+    async def put_together(self, work: Callable[[], T], num_rated: int) -> T:
+        """Some of an answer with so many probabilities: in a thread when they are many."""
+        if num_rated <= MANY_RATED:
+            return work()
+        return await trio.to_thread.run_sync(work, limiter=self.parsing)
 
     async def _stream(self, wanted: Wanted, voice: Voice) -> Response:
         held = cast("Request", request).held

@@ -158,6 +158,17 @@ async def test_nodes_fetch_is_a_program_and_a_browser_is_none(intake: ScriptedIn
     await error_of(await client.post(CHAT, json=chat_body(), headers=node), 403)
 
 
+async def test_denos_fetch_is_a_program_and_a_page_that_says_so_is_none(intake: ScriptedIntake) -> None:
+    client = create_app(Config(), intake, NoMetrics(), ()).test_client()
+    deno = {"Host": "llm.example.org", "Accept-Language": "*", "User-Agent": "Deno/2.1.4", "Accept-Encoding": "gzip,br"}
+    assert (await client.post(CHAT, json=chat_body(), headers=deno)).status_code == 200
+    for sign in (
+        *({"Accept-Encoding": each} for each in ("gzip, deflate", "gzip, deflate, br, zstd", "identity", "")),
+        *({"Origin": "http://llm.example.org"}, {"Accept-Language": "en"}, {"User-Agent": "Mozilla/5.0"}),
+    ):
+        await error_of(await client.post(CHAT, json=chat_body(), headers=deno | sign), 403)
+
+
 async def test_with_keys_any_name_will_do(intake: ScriptedIntake, locked: TestClientProtocol) -> None:
     headers = {"Host": "llm.example.org", "Authorization": "Bearer sk-one"}
     assert (await locked.post(CHAT, json=chat_body(), headers=headers)).status_code == 200
