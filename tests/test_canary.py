@@ -13,11 +13,14 @@ import numpy as np
 import pytest
 from gguf import GGUFReader, GGUFWriter
 
+from reame.constraint import child
+from reame.doctor import measure
 from reame.engine import canary
 from reame.engine.canary import Verdict, check
 from reame.engine.llama import LlamaOptions
 from reame.engine.llama_failure import load_failure
 from reame.errors import ModelError
+from reame.runtime import embeddings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +56,16 @@ def model(tmp_path: Path) -> Path:
     path = tmp_path / "m.gguf"
     path.write_bytes(b"GGUF")
     return path
+
+
+@pytest.mark.parametrize("command", [canary.COMMAND, child.COMMAND, embeddings.COMMAND, measure.COMMAND])
+def test_no_child_imports_what_lies_in_the_current_folder(tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "json.py").write_text("open('imported', 'w').close()")
+    subprocess.run(
+        [*command, "no model", "{}"], cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, check=False,
+        timeout=120,
+    )  # fmt: skip
+    assert not (tmp_path / "imported").exists()
 
 
 @pytest.mark.model

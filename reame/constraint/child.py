@@ -18,6 +18,7 @@ from reame.constraint.trial import TOO_MUCH
 if TYPE_CHECKING:
     from reame.core.constraint import Constraint
 
+COMMAND = (sys.executable, "-P", "-m", "reame.constraint.trial")
 PATIENCE_S = 20.0
 """Seconds on the clock; the child ends itself after one of processor time, which takes longer on a busy machine."""
 
@@ -80,5 +81,4 @@ def _is_ready(stream: IO[bytes]) -> bool:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "reame.constraint.trial"]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

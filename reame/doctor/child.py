@@ -81,7 +81,7 @@ def spin(order: Order, clock: Clock) -> None:
     bench.threads(order.options.threads)
     alone = fastest(partial(bench.step, 1), seconds=clock.left / 4)
     seconds = clock.left / 2
-    with subprocess.Popen([sys.executable, "-c", _BUSY.format(seconds=seconds + 1)]) as neighbour:
+    with subprocess.Popen([sys.executable, "-P", "-c", _BUSY.format(seconds=seconds + 1)]) as neighbour:
         try:
             time.sleep(0.1)  # until it runs
             steps, end = [bench.step(1)], time.monotonic() + seconds

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SECONDS = 60.0
 """For all children together; each ends by itself in time, or is killed `_LATE_S` after. So all is over by then, too."""
-COMMAND = (sys.executable, "-m", "reame.doctor.child")
+COMMAND = (sys.executable, "-P", "-m", "reame.doctor.child")
 SPINS = (3000, 1000, 0)
 """Lengths of spinning to try; 0 is the long one of `engine/spin.py`, as nobody changes it here."""
 _LATE_S = 8.0

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-COMMAND = (sys.executable, "-m", "reame.engine.canary")
+COMMAND = (sys.executable, "-P", "-m", "reame.engine.canary")
+"""`-P`, here and wherever else a Python starts: nothing is imported from the folder that somebody runs reame in."""
 _BATCHES = (1, 64, 8)
 """Rows of the batches tried: matrix-vector, matrix-matrix and what lies between are different kernels."""
 _CRASHES = (signal.SIGILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGABRT, signal.SIGKILL)
