@@ -47,8 +47,8 @@ WRONG = (
 WORDS = {"hd": "24h", "A-Z": "name"}
 """Texts that fit the patterns that there are, by a part of each."""
 NEEDS = (
-    "needs", "must be that of a function in tools", "must not be empty", "end with tool calls", "is not JSON",
-    "must be a JSON object in a string", "both there", "tool_use",
+    "needs", "must be that of a function in tools", "must not be empty", "end with tool calls", "is not valid JSON",
+    "both there", "tool_use",
 )  # fmt: skip
 """A schema does not tell what one field asks of another, or which texts are JSON."""
 
