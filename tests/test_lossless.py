@@ -114,7 +114,7 @@ def test_any_chunk_size_gives_the_same_text(
     engine: Engine, made: list[Request], alone: dict[str, str], chunk: int
 ) -> None:
     some = made[1:4]
-    texts = run(engine, some, limits(step_seconds=0, prefill_seconds=0, min_chunk=chunk, max_running=2))
+    texts = run(engine, some, limits(step_seconds=0, prefill_seconds=0, min_chunk=chunk, row_group=1, max_running=2))
     assert texts == {request.id: alone[request.id] for request in some}
 
 

@@ -142,7 +142,7 @@ def clean(engine: Engine) -> Iterator[None]:
 @pytest.mark.usefixtures("clean")
 @pytest.mark.parametrize("chunk", [1, 7, 61])
 def test_in_a_crowd_and_in_any_chunks(engine: Engine, alone: dict[str, list[int]], chunk: int) -> None:
-    served = Served(engine, step_seconds=0, prefill_seconds=0, min_chunk=chunk)
+    served = Served(engine, step_seconds=0, prefill_seconds=0, min_chunk=chunk, row_group=1)
     assert served.run(MADE) == alone
 
 

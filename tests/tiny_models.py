@@ -1,4 +1,4 @@
-"""Random models of a few layers, written with gguf: architectures whose state cannot be cut, and a plain one.
+"""Random models of a few layers, written with gguf: architectures whose state cannot be cut, and one with a window.
 
 Their vocabulary is the 256 bytes and an end: a text's tokens are its bytes. Weights are large enough for texts that do
 not repeat soon.
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 WIDTH, LAYERS, CONTEXT = 64, 4, 4096
 INNER, STATE, RANK, KERNEL = 2 * WIDTH, 16, 32, 4
 HEADS, FEED_FORWARD = 2, 128
+WINDOW = 32
 
 
 class _Writer:
@@ -103,6 +104,29 @@ def write_lfm2(path: Path, layers: int = LAYERS) -> Path:
             for part in "qk":
                 writer.ones(f"{name}.attn_{part}_norm.weight", WIDTH // HEADS)
             _attention(writer, name)
+        _feed_forward(writer, name)
+    writer.close()
+    return path
+
+
+def write_gemma3(path: Path, layers: int = 6) -> Path:
+    """Five layers that see the last `WINDOW` tokens, and one that sees all."""
+    writer = _begin(path, "gemma3", layers)
+    writer.file.add_head_count(HEADS)
+    writer.file.add_head_count_kv(HEADS // 2)
+    writer.file.add_key_length(WIDTH // HEADS)
+    writer.file.add_value_length(WIDTH // HEADS)
+    writer.file.add_feed_forward_length(FEED_FORWARD)
+    writer.file.add_rope_freq_base(10000.0)
+    writer.file.add_sliding_window(WINDOW)
+    writer.ones("output_norm.weight", WIDTH)
+    for layer in range(layers):
+        name = f"blk.{layer}"
+        for part in ("attn", "post_attention", "post_ffw"):
+            writer.ones(f"{name}.{part}_norm.weight", WIDTH)
+        for part in "qk":
+            writer.ones(f"{name}.attn_{part}_norm.weight", WIDTH // HEADS)
+        _attention(writer, name)
         _feed_forward(writer, name)
     writer.close()
     return path

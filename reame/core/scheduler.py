@@ -149,7 +149,6 @@ class Scheduler:
     def commit(self, batch: Batch, result: StepResult, now: float) -> None:
         """Take in what the step gave. After an error the batch's cells hold garbage; its sequences end."""
         slots = self.admission.slots
-        self.num_rows += batch.num_rows
         self.num_drawn += sum(len(output.tokens) for output in result.outputs)
         self._capture.earn(result.seconds)
         self._capture.spend(result.saved)
@@ -161,6 +160,7 @@ class Scheduler:
                 error = RequestError(str(result.error), status=500, code="engine_error")
                 self._finish(part.sequence, None, now, error=error, keep=False)
             return
+        self.num_rows += batch.num_rows
         if batch.slices:
             account_drafts(batch, result, self.cost, self.drafts)
             self.cost.observe(batch.num_rows, result.seconds)

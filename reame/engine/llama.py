@@ -81,8 +81,9 @@ class LlamaEngine:
         self.num_cells: int = self._library.llama_n_ctx(self._context)
         self.num_seqs, self.max_rows = options.num_seqs, options.max_rows
         self._cells = LlamaCells(
-            self._library, self._context, num_seqs=options.num_seqs, whole_state=self.info.whole_state
-        )
+            self._library, self._context, num_seqs=options.num_seqs, whole_state=self.info.whole_state,
+            has_window=bool(self.info.sliding_window),
+        )  # fmt: skip
         self._batch = _Batch(self._library, options.max_rows)
 
     def copy(self, src: int, dst: int, length: int) -> None:

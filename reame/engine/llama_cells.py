@@ -26,13 +26,16 @@ class LlamaCells:
 
     It needs `footprint.EXTRA_SEQS` more: the garbage sequence has what was let go of, so that llama.cpp does not fill
     it again one by one; through the scratch sequence bytes come and go. Neither has a state but in passing.
+    `has_window`: some layers see the last tokens only.
     """
 
-    def __init__(self, library: Any, context: Any, *, num_seqs: int, whole_state: bool) -> None:
+    def __init__(self, library: Any, context: Any, *, num_seqs: int, whole_state: bool, has_window: bool) -> None:
         self._library = library
         self._context = context
         self._memory = library.llama_get_memory(context)
         self._whole_state = whole_state
+        self._has_window = has_window
+        self._num_seqs = num_seqs
         self._garbage, self._scratch = num_seqs, num_seqs + 1
 
     def copy(self, src: int, dst: int, length: int) -> None:
@@ -55,7 +58,8 @@ class LlamaCells:
             for seq in piece.seqs:
                 with self._state_apart(seq):
                     self._remove(seq, piece.start, piece.stop)
-            self._fill_scratch(data, piece.start, piece.stop, state=False)
+            with self._guarded():
+                self._fill_scratch(data, piece.start, piece.stop, state=False)
             for seq in piece.seqs:
                 with self._state_apart(seq):
                     self._share(self._scratch, seq, piece.start, piece.stop)
@@ -99,6 +103,21 @@ class LlamaCells:
         yield
         self._share(self._garbage, seq, 0, 0)
         self._take_state(self._garbage)
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Meanwhile each cell that is held has a second holder, the garbage sequence, which has nothing else now. Else
+        llama.cpp, looking for free cells below others, takes those too that their only holder's window has passed
+        (`llama_kv_cache::find_slot`), and drops what came before them."""
+        if not self._has_window:
+            yield
+            return
+        for seq in range(self._num_seqs):
+            self._share(seq, self._garbage, 0, -1)
+            if self._whole_state:
+                self._take_state(self._garbage)
+        yield
+        self._remove(self._garbage, 0, -1)
 
     def _check_whole(self, seq: int, length: int) -> None:
         if self._whole_state and length != self.length(seq):

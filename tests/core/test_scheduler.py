@@ -93,7 +93,9 @@ class TestEnds:
         batch = loop.plan(0.0)
         assert batch is not None
         assert rows(batch) == {"q": 1, "abcdefgh": 1}
+        computed = loop.num_rows
         loop.commit(batch, StepResult(seconds=0.1, error=EngineError("no")), 0.0)
+        assert loop.num_rows == computed
         assert told(loop) == {"q": ["a", "<engine_error>"], "abcdefgh": ["<engine_error>"]}
         assert names(loop.running) == ["stuvwxyz"]
         assert held(loop.admission) == [[], [], [], []]
