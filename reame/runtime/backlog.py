@@ -19,6 +19,8 @@ MAX_PENDING, MAX_TEXTS = 64 << 20, 16 << 20
 SHARE = 0.005
 """Of the time, that writing may take while somebody waits for tokens: a core that it takes is one that a step lacks,
 and all threads of the step wait for that one."""
+MOST_REST_S = 10.0
+"""Between two tasks, however dear they were."""
 LOOK_S = 0.1
 """Seconds between two looks whether anybody still waits for tokens."""
 
@@ -49,6 +51,7 @@ class Backlog:
         """Not of cells, and of cells."""
         self._news = trio.Event()
         self._closed = False
+        self._rest_until = 0.0
 
     @property
     def is_half_full(self) -> bool:
@@ -88,10 +91,15 @@ class Backlog:
 
     async def rest(self, cost_s: float, is_busy: Callable[[], bool]) -> None:
         """After a task that took `cost_s` seconds of a processor: until that is `SHARE` of the time, or nobody needs
-        the processor more, or something urgent has come, or half of a room is taken, or it is closed."""
-        until = trio.current_time() + cost_s / SHARE
-        while is_busy() and not (self._urgent or self._closed or self._is_crowded):
-            left = until - trio.current_time()
+        the processor more, or something urgent has come, or half of a room is taken, or it is closed. What something
+        urgent cut short is made up for."""
+        now = trio.current_time()
+        self._rest_until = min(max(self._rest_until, now) + cost_s / SHARE, now + MOST_REST_S)
+        while not (self._urgent or self._closed or self._is_crowded):
+            if not is_busy():
+                self._rest_until = 0.0
+                return
+            left = self._rest_until - trio.current_time()
             if left <= 0:
                 return
             with trio.move_on_after(min(left, LOOK_S)):

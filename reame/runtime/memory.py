@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LOOK_UP_S, LOAD_S = 5.0, 60.0
+"""Seconds after which a look-up, and a reading of blocks, are a miss."""
 LOGPROB_BYTES = 120
 """Of one probability of one token."""
 
@@ -61,8 +63,11 @@ class Memory:
         self.num_dropped = 0
         self.loses = False
         """What was last to be written was not, or not all of it."""
-        self._io, self._writing = trio.CapacityLimiter(2), trio.CapacityLimiter(1)
-        """Threads that look something up, which somebody waits for; and the flusher's."""
+        self._io, self._loading, self._writing = (trio.CapacityLimiter(number) for number in (2, 2, 1))
+        """Threads that look something up, which somebody waits for; that read blocks, which may take long; and the
+        flusher's."""
+        self._is_slow = False
+        """The last look-up was given up."""
         self._pins = Pins()
         self._backlog = Backlog()
         self.is_busy: Callable[[], bool] = lambda: False
@@ -75,13 +80,15 @@ class Memory:
         """What is remembered of requests of this namespace, in their order; and its archive is opened, so that what was
         there before the start is found, and what others take in or away since. All in one hop to an I/O thread: beside
         steps that use all cores each takes milliseconds."""
-        return await self._try(partial(self.kept.recalled, questions, namespace), [Found()] * len(questions))
+        recalled = partial(self.kept.recalled, questions, namespace)
+        return await self._look(recalled, [Found()] * len(questions), self._io, LOOK_UP_S)
 
     async def read(self, load: Load) -> tuple[Block, ...]:
         """The blocks asked for, as far as they can be had."""
         sequence = load.sequence
         tokens = sequence.tokens[: load.stop]
-        return await self._try(partial(self.kept.read, tokens, load.start, sequence.request.namespace), ())
+        read = partial(self.kept.read, tokens, load.start, sequence.request.namespace)
+        return await self._look(read, (), self._loading, LOAD_S)
 
     def answer_key(self, request: Request, *, seed_given: bool) -> bytes | None:
         """The name of the request's answer, None when there cannot be an old one."""
@@ -143,7 +150,7 @@ class Memory:
         if unwritten is not None:
             return unwritten[1]
         answers = self.kept.answers
-        answer = await self._try(partial(answers.get, key), None) if answers else None
+        answer = await self._look(partial(answers.get, key), None, self._io, LOOK_UP_S) if answers else None
         return None if answer is None else "".join(delta.text for delta in answer.deltas)
 
     async def drop_text(self, name: str, *, namespace: str) -> bool:
@@ -193,7 +200,7 @@ class Memory:
 
     async def run(self) -> None:
         """The flusher: writes behind until `close`, then what is left."""
-        await self._try(partial(self.kept.prepare_archive, ""), None)
+        await self._try(partial(self.kept.prepare_archive, ""), None, limiter=self._writing)
         if self.kept.store is not None:
             await self._try(self.kept.store.prune, None, limiter=self._writing)
         while (task := await self._backlog.next()) is not None:
@@ -212,6 +219,18 @@ class Memory:
     def _write(self, saved: Saved) -> None:
         """In an I/O thread."""
         self.loses = not self.kept.write(saved, self._pins.until)
+
+    async def _look(self, function: Callable[[], T], otherwise: T, limiter: trio.CapacityLimiter, seconds: float) -> T:
+        """Run it in an I/O thread, which is left to itself when it takes longer, or nobody wants it any more: a disk
+        that hangs must not hold up anybody."""
+        with trio.move_on_after(seconds):
+            found = await trio.to_thread.run_sync(guarded, function, otherwise, limiter=limiter, abandon_on_cancel=True)
+            self._is_slow = False
+            return found
+        if not self._is_slow:
+            log.warning("the memory's disk has not answered for %.0f s: going on without what it keeps", seconds)
+        self._is_slow = True
+        return otherwise
 
     async def _try(self, function: Callable[[], T], otherwise: T, *, limiter: trio.CapacityLimiter | None = None) -> T:
         """Run it in an I/O thread."""

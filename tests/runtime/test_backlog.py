@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from reame.runtime.backlog import MAX_PENDING, MAX_TEXTS, SHARE, Backlog, Task
+from reame.runtime.backlog import MAX_PENDING, MAX_TEXTS, MOST_REST_S, SHARE, Backlog, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,3 +105,18 @@ async def test_what_somebody_waits_for_is_taken_into_full_rooms() -> None:
     assert backlog.put(task("text", MAX_TEXTS + 1, of_cells=False))
     assert backlog.put(Task("", 0, lambda: "erase", trio.Event()), urgent=True)
     assert await names(backlog) == ["erase", "state", "text"]
+
+
+async def test_what_something_urgent_cut_short_is_made_up_for(autojump_clock: trio.testing.MockClock) -> None:
+    """A block took its share for two seconds, a text comes after a third of them: the next block waits for the rest."""
+    backlog = Backlog()
+    backlog.put(task("text"), urgent=True)
+    assert await rested(backlog, lambda: True) == 0
+    await backlog.next()
+    assert await rested(backlog, lambda: True, cost_s=0.005) == pytest.approx(0.015 / SHARE)
+    backlog.put(task("text"), urgent=True)
+    assert await rested(backlog, lambda: True) == 0
+    await backlog.next()
+    assert await rested(backlog, lambda: False) == 0
+    assert await rested(backlog, lambda: True) == pytest.approx(0.01 / SHARE), "who rested for nobody owes nothing"
+    assert await rested(backlog, lambda: True, cost_s=1.0) == pytest.approx(MOST_REST_S)
