@@ -69,6 +69,7 @@ class Protocols:
         return json_response({"input_tokens": len(tokens)})
 
     async def responses(self) -> Response:
+        key, era = g.key, self.routes.intake.era(g.key)  # before anything kept is read: it may be forgotten meanwhile
         asked = await self.routes.wanted(read_responses)
         if asked.referred:
             with_items = partial(asked.with_items, await self._items(asked.referred))
@@ -76,7 +77,7 @@ class Protocols:
         history = (await self._kept(asked.previous))["messages"] if asked.previous else []
         after = partial(asked.after, history, self.routes.limits())
         wanted = await trio.to_thread.run_sync(after, limiter=self.routes.parsing)
-        said_before, key, era = [*history, *asked.messages], g.key, self.routes.intake.era(g.key)
+        said_before = [*history, *asked.messages]
 
         def keep(response: dict[str, Any]) -> None:
             if asked.store:

@@ -53,9 +53,10 @@ def new_drafter(config: Config, vocabulary: Vocabulary, archive: Archive | None)
 
 
 def draft_model_options(
-    config: Config, options: LlamaOptions, *, go_on: Callable[[], bool]
+    config: Config, options: LlamaOptions, *, go_on: Callable[[], bool], beside: int = 0
 ) -> tuple[Path, LlamaOptions] | None:
-    """The draft model's file and how to load it, tried out in a child process; None when none is wanted. Blocks.
+    """The draft model's file and how to load it, tried out in a child process; None when none is wanted. `beside`:
+    bytes that the served model, with these `options`, will take. Blocks.
 
     Raises ModelError when there is no such model, or it does not run here.
     """
@@ -65,7 +66,8 @@ def draft_model_options(
     mine = evolve(
         options, num_cells=options.num_cells // 2, num_seqs=config.engine.slots, max_rows=DRAFT_ROWS, max_sampled=1
     )
-    return path, try_out(config, path, mine, go_on=go_on)
+    cure = "take a smaller speculation.draft_model, or none"
+    return path, try_out(config, path, mine, go_on=go_on, beside=beside, cure=cure)
 
 
 def load_draft_model(found: tuple[Path, LlamaOptions], served: Engine, scheduler: Scheduler) -> DraftModel:

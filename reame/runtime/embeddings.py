@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Protocol
@@ -20,6 +20,7 @@ from attrs import evolve, frozen
 from reame.engine.canary import check
 from reame.engine.llama_embedder import LlamaEmbedder
 from reame.errors import EngineError, RequestError
+from reame.runtime.fit import fitted
 from reame.runtime.logs import event as log_event
 from reame.runtime.model import cache_dir
 
@@ -77,9 +78,13 @@ def load_embedder(
 ) -> Callable[[], LlamaEmbedder]:
     """Tries the model out in a child process, and gives what loads it in the decode thread. Blocks for seconds.
 
-    Raises ModelError when it does not run here, or was given up.
+    Raises ModelError when it does not fit or run here, or was given up.
     """
-    options = evolve(options, num_cells=config.embeddings.context)
+    options = fitted(
+        path, evolve(options, num_cells=config.embeddings.context, num_seqs=1),
+        may_switch=config.engine.extra_buffers == "auto",
+        cure="lower embeddings.context, or take a smaller embeddings.model",
+    )  # fmt: skip
     if config.engine.canary:
         verdict = check(path, options, cache_dir=cache_dir(), command=COMMAND, go_on=go_on)
         options = evolve(options, extra_buffers=options.extra_buffers and verdict.extra_buffers)

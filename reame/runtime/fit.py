@@ -30,24 +30,25 @@ FEWEST_CELLS = 256
 log = logging.getLogger(__name__)
 
 
-def fitted(path: Path, options: LlamaOptions, *, may_switch: bool) -> LlamaOptions:
+def fitted(path: Path, options: LlamaOptions, *, may_switch: bool, beside: int = 0, cure: str = "") -> LlamaOptions:
     """The options with which the model fits: these, or with the file mapped instead of copied, or, if it `may_switch`,
     without repacked weights, which are a second copy then. A warning says so, and when the weights will be read from
-    the disk again and again.
+    the disk again and again. `beside`: bytes that something else is about to take. `cure`: what to do when it does not
+    fit, if that is not fewer cells.
 
     Raises ModelError when it does not fit. A model whose head does not tell its size passes.
     """
     shape = read_shape(split_parts(path))
     if shape is None:
         return options
-    memory, chosen, wanted = ram(), options, _needs(shape, options)
+    memory, chosen, wanted = _without(ram(), beside), options, _needs(shape, options)
     needs = wanted
     for other, room in _smaller(options, memory, may_switch=may_switch):
         if needs.held <= room:
             break
         chosen, needs = other, _needs(shape, other)
     if needs.held > _most(memory):
-        raise ModelError(_refusal(path, shape, chosen, needs, memory))
+        raise ModelError(f"{_refusal(path, options, needs, memory)}: {cure or _cure(shape, chosen, needs, memory)}")
     if chosen.extra_buffers != options.extra_buffers:
         log.warning(
             "extra buffers off: with weights repacked for this CPU it would need %s, and %s are free",
@@ -94,27 +95,34 @@ def _needs(shape: ModelShape, options: LlamaOptions) -> Footprint:
     return footprint(shape, options, features=features or cpu_features())
 
 
+def _without(memory: Ram, taken: int) -> Ram:
+    """What is left: RAM first, then swap."""
+    swapped = max(0, taken - memory.available)
+    return evolve(memory, available=max(0, memory.available - taken), swap_free=max(0, memory.swap_free - swapped))
+
+
 def _most(memory: Ram) -> int:
     """What can be held before the kernel kills: swapped memory is slow, and still memory."""
     return memory.available + memory.swap_free
 
 
-def _refusal(path: Path, shape: ModelShape, options: LlamaOptions, needs: Footprint, memory: Ram) -> str:
+def _cure(shape: ModelShape, options: LlamaOptions, needs: Footprint, memory: Ram) -> str:
     each = max(1, cell_bytes(shape, options.kv_type))
     cells = (_most(memory) - needs.held + needs.cells) // each // FEWEST_CELLS * FEWEST_CELLS
+    if needs.states > needs.cells:
+        return f"lower engine.residents and engine.slots, which are {options.num_seqs} together now"
+    if cells >= FEWEST_CELLS:
+        return f"lower engine.cells to {cells} or less (engine.context may be no more than that)"
+    return "take a smaller model or quantisation"
+
+
+def _refusal(path: Path, options: LlamaOptions, needs: Footprint, memory: Ram) -> str:
     kind = "repacked weights" if needs.pages else "weights"
     weights = f"{size(needs.weights)} of {kind}, " if needs.weights else ""
     states = f"{size(needs.states)} for the states of {options.num_seqs} sequences, " if needs.states else ""
-    cure = (
-        f"lower engine.residents and engine.slots, which are {options.num_seqs} together now"
-        if needs.states > needs.cells
-        else f"lower engine.cells to {cells} or less (engine.context may be no more than that)"
-        if cells >= FEWEST_CELLS
-        else "take a smaller model or quantisation"
-    )
     return (
         f"{path.name} needs {size(needs.held)} of memory ({weights}{size(needs.cells)} for {options.num_cells} KV"
-        f" cells, {states}{size(needs.work)} to work) and {size(_most(memory))} are free: {cure}"
+        f" cells, {states}{size(needs.work)} to work) and {size(_most(memory))} are free"
     )
 
 

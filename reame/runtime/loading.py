@@ -17,7 +17,7 @@ from reame.runtime.archiving import open_archive
 from reame.runtime.drafting import draft_model_options, load_draft_model, new_drafter, outlook, why_off
 from reame.runtime.embeddings import load_embedder
 from reame.runtime.first_steps import take_first_steps
-from reame.runtime.fit import trained_context
+from reame.runtime.fit import expected, trained_context
 from reame.runtime.model import new_scheduler, options_for, served_model, try_out
 from reame.runtime.profile import profile_for, seed
 from reame.runtime.recall import open_memory
@@ -85,7 +85,8 @@ async def load(
     options = options_for(config, profile, trained=trained)
     trial = partial(try_out, config, path, options, go_on=go_on)
     options = await trio.to_thread.run_sync(trial, abandon_on_cancel=True)
-    find = partial(draft_model_options, config, options, go_on=go_on)
+    needs = await trio.to_thread.run_sync(expected, path, options)
+    find = partial(draft_model_options, config, options, go_on=go_on, beside=needs.held if needs else 0)
     draft_model = await trio.to_thread.run_sync(find, abandon_on_cancel=True)
     memory = await trio.to_thread.run_sync(partial(open_memory, config, path, options, go_on=go_on))
     engine = await thread.call(lambda: LlamaEngine(path, options, on_progress=on_progress))

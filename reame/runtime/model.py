@@ -88,14 +88,17 @@ def measured_threads(profile: Profile, share: CpuShare) -> Threads:
     return Threads(profile.threads, why, profile.prefill_threads)
 
 
-def try_out(config: Config, path: Path, options: LlamaOptions, *, go_on: Callable[[], bool]) -> LlamaOptions:
+def try_out(
+    config: Config, path: Path, options: LlamaOptions, *, go_on: Callable[[], bool], beside: int = 0, cure: str = ""
+) -> LlamaOptions:
     """What a child process found out about the model on this machine. Blocks for seconds the first time, but not for
-    long once `go_on` says no.
+    long once `go_on` says no. `beside`, `cure`: see `fitted`.
 
     Raises ModelError when it does not run here, or was given up.
     """
     check_build(Path(sys.prefix) / "set-up.json", library=llama_library())
-    options = fitted(path, options, may_switch=config.engine.extra_buffers == "auto")
+    may_switch = config.engine.extra_buffers == "auto"
+    options = fitted(path, options, may_switch=may_switch, beside=beside, cure=cure)
     if not config.engine.canary:
         return options
     verdict = check(path, options, cache_dir=cache_dir(), cpu_features=cpu_features(), go_on=go_on)

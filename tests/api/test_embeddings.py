@@ -166,6 +166,25 @@ async def test_the_same_text_is_computed_once(client: TestClientProtocol, embedd
     assert body["data"][0]["embedding"] == body["data"][1]["embedding"]
 
 
+async def test_what_is_computed_while_it_is_forgotten_is_not_kept(embedder: FakeEmbedder) -> None:
+    """Neither the text that is being computed, nor those behind it in the same call."""
+
+    calls = [False, True, *[False] * 9]
+
+    class Forgetful(InlineThread):
+        async def call(self, function: Callable[[], T]) -> T:
+            if calls.pop(0):
+                model.forget("anna")
+            return await super().call(function)
+
+    model = Embeddings("vectors", embedder, Forgetful(), Metrics(), ScriptedIntake().tokens)
+    found = await model.embed(["ab", "c"], key="", namespace="anna")
+    assert len(found.vectors) == 2
+    assert not model._kept
+    await model.embed(["ab"], key="", namespace="anna")
+    assert next(iter(model._kept))[0] == "anna"
+
+
 async def test_what_was_forgotten_is_computed_again(client: TestClientProtocol, intake: ScriptedIntake) -> None:
     assert intake.embeddings is not None
     for key in ("", "somebody else"):

@@ -246,3 +246,17 @@ def test_a_file_that_tells_nothing_passes(tmp_path: Path, monkeypatch: pytest.Mo
     file = tmp_path / "m.gguf"
     file.write_bytes(b"GGUF and then nothing of use")
     assert fitted(file, OPTIONS, may_switch=True) is OPTIONS
+
+
+def test_what_another_model_will_take_is_not_there(model_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two models that fit one by one, and not together; swap is what is left at last."""
+    needs = footprint(SHAPE, OPTIONS, features=X86).held
+    machine(monkeypatch, free=2 * needs - MB)
+    assert fitted(model_path, OPTIONS, may_switch=True) is OPTIONS
+    with pytest.raises(ModelError, match=r"MiB are free: take a smaller one$"):
+        mapped = evolve(OPTIONS, mmap=True)
+        fitted(model_path, mapped, may_switch=False, beside=2 * needs - 2 * MB, cure="take a smaller one")
+    machine(monkeypatch, free=needs, swap=2 * needs)
+    assert fitted(model_path, OPTIONS, may_switch=True, beside=needs).mmap
+    with pytest.raises(ModelError):
+        fitted(model_path, OPTIONS, may_switch=True, beside=3 * needs)
