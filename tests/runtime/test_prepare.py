@@ -152,7 +152,7 @@ MESSAGE = {"role": "user", "content": ""}
         (Chat(messages=(MESSAGE,) * 30_000), False),
         (Chat(messages=(MESSAGE | {"reasoning_content": "a" * 4096},)), False),
         (Chat(messages=(MESSAGE | {"name": "a" * 4096},)), False),
-        (Chat(messages=(MESSAGE | {"tool_calls": [{}]},)), False),
+        (Chat(messages=(MESSAGE | {"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]},)), False),
         (Infill(prefix="", suffix="a" * 4096, extra=()), True),
         (Infill(prefix="", suffix="", extra=(("a" * 4096, "b"),)), False),
         (Infill(prefix="", suffix="", extra=(("a", "b"),) * 256), False),
