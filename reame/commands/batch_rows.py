@@ -16,7 +16,7 @@ from reame.config_rules import printable
 from reame.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 DELIMITERS = "\t;|,"
 """The rarest in a text first."""
@@ -46,15 +46,11 @@ class Table:
         """The encoding, and the end of a line, as its beginning and its header's line have them."""
         with self.path.open("rb") as raw:
             encoding = "utf-8-sig" if raw.read(len(BOM)) == BOM else "utf-8"
-        last = ""
-
-        def lines(file: Iterable[str]) -> Iterator[str]:
-            nonlocal last
-            for last in file:
-                yield last
-
         with self.path.open(encoding=encoding, newline="") as file:
-            any(csv.reader(lines(file), delimiter=self.delimiter))
+            reader = csv.reader(file, delimiter=self.delimiter)
+            any(reader)  # up to the first row that is not blank
+            file.seek(0)
+            *_, last = islice(file, reader.line_num)
         return encoding, "\r\n" if last.endswith("\r\n") else "\n"
 
     def _told(self, lines: Iterator[str]) -> Iterator[list[str]]:
