@@ -235,6 +235,9 @@ async def test_what_was_done_stays_when_it_cannot_be_handed_out(
         gate.opened.set()
         name = await begun(batches, "ann")
         await until(batches, "ann", name, "failed")
+        with trio.fail_after(20):
+            while name in batches._running:
+                await trio.lowlevel.checkpoint()
     assert len(read(batches.shelf.journal_path("ann", name))) == 3
 
 
