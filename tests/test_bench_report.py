@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts" / "lib"))
 
 from bench import llama_bench
 from bench.harness import Outcome, Result, is_quiet, quietest, rounds_of
+from bench.markdown import markdown
 from bench.noise import Noise
 from bench.report import notes, rows, table, to_json
 from bench.scenario import FULL, QUICK, Metric, Run, Scenario
@@ -53,6 +54,22 @@ def test_a_clear_ratio_is_printed_with_its_range_and_goal() -> None:
         ("decode, tok/s", "Reame", "110 (100 - 120)", "", ""),
         ("", "llama-server", "55 (50 - 60)", "2.00x (2.00 - 2.00)", ">= 0.97x: held"),
     ]
+
+
+def test_the_same_as_markdown() -> None:
+    other = Side("llama-server | x", "llama-server")
+    made = result((REAME, OURS), (LLAMA_SERVER, SLOWER), (other, LIKE_US))
+    assert markdown([made], "smollm2.gguf").splitlines() == [
+        "| scenario | what | ours | others: ours is better by | goal |",
+        "| --- | --- | --- | --- | --- |",
+        "| `s` | decode, tok/s | 110 (100 - 120) | llama-server 55 (50 - 60): 2.00x (2.00 - 2.00); llama-server / x "
+        "110 (100 - 121): no verdict (0.91 - 1.10) | llama-server: >= 0.97x: held, llama-server / x: >= 0.97x: open |",
+        "| `s` | gap, s | 0.1 (0.1 - 0.2) | llama-server 2 (1 - 14): no verdict (10.00 - 140.00); llama-server / x 0.1 "
+        "(0 - 0.2): no ratio (a zero) | at most 0.5 s: held |",
+    ]
+    with_one = markdown([result((REAME, OURS), (LLAMA_SERVER, SLOWER))], "m.gguf").splitlines()
+    assert with_one[2].endswith(" 2.00x (2.00 - 2.00) | >= 0.97x: held |")
+    assert with_one[3].endswith(" |  |"), "the goal of the gap is for smollm2"
 
 
 def test_an_unclear_ratio_is_not() -> None:

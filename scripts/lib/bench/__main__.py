@@ -19,6 +19,7 @@ from bench import energy, machine, peers, plot_command, plots, scale_command
 from bench.errors import BenchError
 from bench.files import model_file, write
 from bench.harness import Options, Result, play
+from bench.markdown import markdown as as_markdown
 from bench.remote import reach
 from bench.report import table, to_json
 from bench.scenario import FULL, QUICK
@@ -60,6 +61,7 @@ def bench(
     peer_model: str = "",
     peer_bin: Path | None = None,
     json: Path | None = None,
+    markdown: Path | None = None,
     plot: Path | None = None,
     same: Annotated[bool, Parameter(negative="")] = False,
     list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
@@ -96,6 +98,8 @@ def bench(
         Directory with llama-server and llama-bench; by default they are built, once.
     json
         Write every run and every ratio to this file.
+    markdown
+        Write all tables as one of Markdown to this file.
     plot
         Draw what can be drawn into this directory, as SVG and PNG, for light and dark pages.
     same
@@ -129,16 +133,24 @@ def bench(
     )
     by_default = tuple(known.name for known in SCENARIOS if known.by_default)
     chosen = [known for known in SCENARIOS if known.name in (scenario or by_default)]
-    return run(options, chosen, same=same, json=json, plot=plot)
+    return run(options, chosen, same=same, json=json, markdown=markdown, plot=plot)
 
 
 app.command(scale_command.scale)
 app.command(plot_command.plot)
 
 
-def run(options: Options, chosen: Sequence[Scenario], *, same: bool, json: Path | None, plot: Path | None) -> int:
-    """Play, print and write; 1 if a scenario could not be measured. The JSON is written after every scenario, so that a
-    stopped benchmark keeps the others."""
+def run(
+    options: Options,
+    chosen: Sequence[Scenario],
+    *,
+    same: bool,
+    json: Path | None,
+    markdown: Path | None,
+    plot: Path | None,
+) -> int:
+    """Play, print and write; 1 if a scenario could not be measured. JSON and Markdown are written after every scenario,
+    so that a stopped benchmark keeps the others."""
     started, failed = time.monotonic(), False
     ends = started + 60 * options.minutes
     draw = plots.obtain() if plot else None
@@ -157,6 +169,7 @@ def run(options: Options, chosen: Sequence[Scenario], *, same: bool, json: Path 
     out = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     results: list[Result] = []
     write(json, to_json(results, facts))
+    write(markdown, "")
     for place, scenario in enumerate(chosen):
         if scenario.models not in options.model.name.lower():
             SAY.print(f"{scenario.name}: left out, it needs a model whose name has {scenario.models!r} in it")
@@ -171,6 +184,7 @@ def run(options: Options, chosen: Sequence[Scenario], *, same: bool, json: Path 
             continue
         out.print(table(results[-1], options.model.name), "")
         write(json, to_json(results, facts))
+        write(markdown, as_markdown(results, options.model.name))
     if plot and draw:
         draw(to_json(results, facts), plot)
     SAY.print(f"done in {(time.monotonic() - started) / 60:.0f} minutes")
