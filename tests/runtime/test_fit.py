@@ -253,8 +253,8 @@ def test_what_another_model_will_take_is_not_there(model_path: Path, monkeypatch
     needs = footprint(SHAPE, OPTIONS, features=X86).held
     machine(monkeypatch, free=2 * needs - MB)
     assert fitted(model_path, OPTIONS, may_switch=True) is OPTIONS
+    mapped = evolve(OPTIONS, mmap=True)
     with pytest.raises(ModelError, match=r"MiB are free: take a smaller one$"):
-        mapped = evolve(OPTIONS, mmap=True)
         fitted(model_path, mapped, may_switch=False, beside=2 * needs - 2 * MB, cure="take a smaller one")
     machine(monkeypatch, free=needs, swap=2 * needs)
     assert fitted(model_path, OPTIONS, may_switch=True, beside=needs).mmap
