@@ -63,9 +63,9 @@ class Memory:
         self.num_dropped = 0
         self.loses = False
         """What was last to be written was not, or not all of it."""
-        self._io, self._loading, self._writing = (trio.CapacityLimiter(number) for number in (2, 2, 1))
-        """Threads that look something up, which somebody waits for; that read blocks, which may take long; and the
-        flusher's."""
+        self._io, self._loading, self._writing = (trio.CapacityLimiter(number) for number in (2, 1, 1))
+        """Threads that look something up, which somebody waits for; that read blocks, which may take long, and hold all
+        that they read until it is in the cells; and the flusher's."""
         self._is_slow = False
         """The last look-up was given up."""
         self._pins = Pins()
