@@ -53,6 +53,7 @@ def bench(
     rounds: Annotated[int | None, AT_LEAST_ONE] = None,
     minutes: Annotated[float | None, AT_LEAST_ONE] = None,
     quick: Annotated[bool, Parameter(negative="")] = False,
+    records: Annotated[int | None, AT_LEAST_ONE] = None,
     draft: str = "qwen2.5-coder-0.5b",
     threads: Annotated[int | None, AT_LEAST_ONE] = None,
     seed: int | None = None,
@@ -81,6 +82,8 @@ def bench(
         by default; no limit where --rounds is given, nor with --quick.
     quick
         Shorter prompts and answers, three rounds: minutes, and wider spreads.
+    records
+        Of the scenario `nightly`: 1,000 by default, 48 with --quick.
     draft
         The draft model of the scenario `draft`: a name that `reame list` shows, or a path.
     threads
@@ -115,6 +118,7 @@ def bench(
     known_names = [known.name for known in SCENARIOS]
     if unknown := [name for name in scenario if name not in known_names]:
         raise BenchError(f"no scenario is called {', '.join(unknown)}: there are {', '.join(known_names)}")
+    scale = QUICK if quick else FULL
     remote = None if peer == LLAMA_SERVER.label else reach(peer, model=peer_model)
     if remote is not None and (same or peer_bin):
         raise BenchError("--same and --peer-bin are for llama-server, not for a URL")
@@ -128,12 +132,12 @@ def bench(
         minutes=minutes or (math.inf if quick or rounds else HOUR),
         seed=seed or random.SystemRandom().randrange(1, 1 << 31),
         draft=draft,
-        scale=QUICK if quick else FULL,
+        scale=scale if records is None else evolve(scale, records=records),
         quiet_wait_s=quiet_wait,
     )
     by_default = tuple(known.name for known in SCENARIOS if known.by_default)
     chosen = [known for known in SCENARIOS if known.name in (scenario or by_default)]
-    return run(options, chosen, same=same, json=json, markdown=markdown, plot=plot)
+    return run(options, chosen, quick=quick, same=same, json=json, markdown=markdown, plot=plot)
 
 
 app.command(scale_command.scale)
@@ -144,6 +148,7 @@ def run(
     options: Options,
     chosen: Sequence[Scenario],
     *,
+    quick: bool,
     same: bool,
     json: Path | None,
     markdown: Path | None,
@@ -162,7 +167,7 @@ def run(
         "threads": options.threads,
         "seed": options.seed,
         "rounds": options.rounds,
-        "quick": options.scale is QUICK,
+        "quick": quick,
     }
     SAY.print(", ".join(f"{name} {value}" for name, value in facts.items()))
     ours = evolve(LLAMA_SERVER, label="llama-server (A)") if same else None
