@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import logging
 import mmap
 import re
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from reame.engine import huge_pages
 from reame.engine.huge_pages import use_huge_pages
 
 if TYPE_CHECKING:
@@ -63,3 +66,25 @@ def test_a_kernel_that_gives_none_is_not_asked(tmp_path: Path, files: dict[str, 
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     assert use_huge_pages(tmp_path) == 0
+
+
+@pytest.mark.parametrize("fault", [errno.EPERM, errno.ENOSYS])
+def test_a_filter_that_forbids_to_ask_is_said_once(
+    memory: mmap.mmap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: int
+) -> None:
+    class Filtered:
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def mincore(self, *_: object) -> int:
+            ctypes.set_errno(fault)
+            return -1
+
+    (tmp_path / "enabled").write_text("always [madvise] never")
+    (tmp_path / "hpage_pmd_size").write_text("2097152")
+    memory[:] = bytes(SIZE)
+    monkeypatch.setattr(huge_pages.ctypes, "CDLL", Filtered)
+    caplog.set_level(logging.INFO)
+    assert use_huge_pages(tmp_path) == 0
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert "mincore is refused here" in message

@@ -80,6 +80,11 @@ def test_it_is_shut_in(service: dict[str, list[str]]) -> None:
     assert service["SystemCallFilter"][0] == "@system-service"
 
 
+def test_it_may_ask_which_memory_can_lie_in_huge_pages(service: dict[str, list[str]]) -> None:
+    """`engine/huge_pages.py` does; mincore is in no group that systemd 252 lets a service have."""
+    assert "mincore" in service["SystemCallFilter"][1:]
+
+
 if shutil.which("systemd-analyze"):
 
     def judged(folder: Path, *words: str) -> str:

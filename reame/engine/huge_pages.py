@@ -8,7 +8,10 @@ gets any without asking. Sources: Linux's admin-guide/mm/transhuge.rst, madvise(
 from __future__ import annotations
 
 import ctypes
+import errno
+import logging
 import mmap
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,8 +28,12 @@ _MADV_COLLAPSE = 25
 """Now."""
 _LEAST = 1 << 24
 """Bytes of a mapping that is looked at."""
+_REFUSED = errno.EPERM, errno.ENOSYS
+"""What a filter of system calls says, for all memory alike."""
 _MOST_FAILURES = 16
 """In a row: the memory is too full or too scattered, and each further one would take milliseconds."""
+
+log = logging.getLogger(__name__)
 
 
 def use_huge_pages(settings: Path = _SETTINGS) -> int:
@@ -39,7 +46,7 @@ def use_huge_pages(settings: Path = _SETTINGS) -> int:
             return 0
     except (OSError, ValueError):
         return 0
-    libc = ctypes.CDLL(None)
+    libc = ctypes.CDLL(None, use_errno=True)
     collapsed = failures = 0
     for start in _in_use(libc, maps, size):
         place = ctypes.c_void_p(start), ctypes.c_size_t(size)
@@ -52,7 +59,7 @@ def use_huge_pages(settings: Path = _SETTINGS) -> int:
 
 
 def _in_use(libc: ctypes.CDLL, maps: str, size: int) -> Iterator[int]:
-    """Where a huge page would take the place of small ones that are all there."""
+    """Where a huge page would take the place of small ones that are all there. Where that may not be asked: nowhere."""
     there = (ctypes.c_ubyte * (size // mmap.PAGESIZE))()
     for line in maps.splitlines():
         found = _OWN.fullmatch(line)
@@ -62,5 +69,9 @@ def _in_use(libc: ctypes.CDLL, maps: str, size: int) -> Iterator[int]:
         if end - start < _LEAST:
             continue
         for at in range(-(-start // size) * size, end - size + 1, size):
-            if not libc.mincore(ctypes.c_void_p(at), ctypes.c_size_t(size), there) and all(byte & 1 for byte in there):
-                yield at
+            if not libc.mincore(ctypes.c_void_p(at), ctypes.c_size_t(size), there):
+                if all(byte & 1 for byte in there):
+                    yield at
+            elif (fault := ctypes.get_errno()) in _REFUSED:
+                log.info("no huge pages for weights and cells: mincore is refused here (%s)", os.strerror(fault))
+                return
