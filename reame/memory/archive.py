@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -86,7 +87,7 @@ class Archive:
         self._room = Room(directory, budget_bytes)
         self._counts = Counts()
         self._search = Search(vocab_size)
-        self._shelves: dict[str, Shelf] = {}
+        self._shelves: OrderedDict[str, Shelf] = OrderedDict()
         self._turn = threading.RLock()
         self._outage = Outage(f"archive of generations ({directory})", clock)
         self._trouble = Seldom(clock)
@@ -184,7 +185,7 @@ class Archive:
         return shelf
 
     def _shelf(self, namespace: str) -> Shelf:
-        """The least recently opened goes when there are too many."""
+        """The least recently used goes when there are too many."""
         shelf = self._shelves.get(namespace)
         if shelf is None:
             if not self._shelves:
@@ -194,6 +195,7 @@ class Archive:
                 del self._shelves[next(iter(self._shelves))]
             owner = Owner(self._fingerprint, archive_tag(namespace, self._salt))
             shelf = self._shelves[namespace] = Shelf(owner, self._room, self._counts, self._warn)
+        self._shelves.move_to_end(namespace)
         return shelf
 
     def _refresh_all(self) -> None:

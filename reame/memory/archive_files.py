@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from reame.memory.archive_format import LARGEST, file_size
-from reame.memory.block_directory import SPARE, STALE_S
+from reame.memory.block_directory import SPARE, STALE_S, delete_gone
 from reame.memory.folders import charge, folders, opened
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ class Room:
         self.num_evicted = 0
 
     def make(self, root: int, size: int = 0) -> None:
-        """Let the oldest go until there is room for `size` bytes more. OSError when there cannot be."""
+        """Let the oldest go until there is room for `size` bytes more, and what others, killed, left to be deleted.
+        OSError when there cannot be."""
+        delete_gone(root)
         if charge(size) > self.budget_bytes:
             raise OSError(errno.ENOSPC, f"{size} bytes are more than memory.archive_mb allows")
         files = sorted(segment_files(root), key=lambda file: file.mtime_ns)

@@ -38,7 +38,7 @@ from reame.memory.archive_index import FLAG, GRAMS, Heads, Words
 from reame.memory.format import Damaged, Foreign
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from reame.memory.archive_format import Log
 
@@ -170,17 +170,20 @@ def take(folder: int, name: str) -> Segment | None:
     return segment
 
 
-def set_aside(folder: int, header: Header, suffix: str) -> list[Words] | None:
-    """Rename a damaged one; its sound generations. None: it is another's, who writes it. OSError.
+def set_aside(folder: int, header: Header, suffix: str, save: Callable[[list[Words]], None]) -> bool:
+    """Rename a damaged one, once `save` has taken its sound generations. False: it is another's, who writes it.
+    OSError, also from `save`: then it is left as it is.
 
     `header` is as its name says: its own may be what is damaged.
     """
     file = Descriptor(os.open(header.name, _READ, dir_fd=folder))
     if not file.lock() or not _is_still(folder, header.name, file):
-        return None
-    os.rename(header.name, header.name + suffix, src_dir_fd=folder, dst_dir_fd=folder)
+        return False
     words = _read_words(file, 0, LARGEST)
-    return [words[start:stop] for start, stop in read_log(words, header).spans]
+    save([words[start:stop] for start, stop in read_log(words, header).spans])
+    with suppress(FileNotFoundError):  # it was the oldest, and went to make room for what was saved
+        os.rename(header.name, header.name + suffix, src_dir_fd=folder, dst_dir_fd=folder)
+    return True
 
 
 def _load(file: Descriptor) -> tuple[Segment, Words]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from attrs import define, frozen
@@ -186,23 +187,40 @@ class Shelf:
         self._warn("a segment of the archive is not used", f"{name}: {why}")
 
     def _rescue(self, root: int, folder: int, name: str, why: Damaged) -> Segment | None:
-        """Set a damaged one aside; what is sound in it goes into a new one of the same age."""
+        """Set a damaged one aside; what is sound in it goes into a new one of the same age before. Without room for
+        that it keeps its name, so that another start may still save it."""
         created_ns, number = (int(part, 16) for part in name.removesuffix(".seg").split("-"))
-        generations = set_aside(folder, self._header(LARGEST, created_ns, number), ASIDE)
-        if generations is None:
+        saved: list[Segment] = []
+
+        def save(generations: list[Words]) -> None:
+            if generations:
+                saved.append(self._copy(root, folder, generations, created_ns))
+
+        try:
+            if not set_aside(folder, self._header(LARGEST, created_ns, number), ASIDE, save):
+                return None
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._counts.unreadable += 1
+            self._refuse(name, f"{why}, and {error.strerror or error}")
             return None
         self._counts.damaged += 1
         self._warn("a damaged segment of the archive was set aside", f"{name}{ASIDE}: {why}")
-        size = sum(len(tokens) + FRAME for tokens in generations) + 1
-        if size == 1:
-            return None
-        capacity = SMALLEST
+        return saved[0] if saved else None
+
+    def _copy(self, root: int, folder: int, generations: list[Words], created_ns: int) -> Segment:
+        """A full segment of these. OSError: then it is not there."""
+        capacity, size = SMALLEST, sum(len(tokens) + FRAME for tokens in generations) + 1
         while capacity < size:
             capacity *= 2
         header = self._header(capacity, created_ns)
         self._room.make(root, header.size)
         made = create(folder, header)
-        made.append(generations)
-        return made.sealed()
-
-
+        try:
+            made.append(generations)
+            return made.sealed()
+        except OSError:
+            with suppress(OSError):
+                os.unlink(made.name, dir_fd=folder)
+            raise

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from reame.memory.archive_files import segment_files
 from reame.memory.archive_segment import open_segment
-from reame.memory.block_directory import take_away
+from reame.memory.block_directory import empty_away, take_away
 from reame.memory.folders import folders, opened
 from reame.memory.format import Damaged
 
@@ -67,11 +67,13 @@ def kept(directory: Path) -> Iterator[Kept]:
 
 
 def drop(directory: Path, tag: str | None) -> Dropped:
-    """Delete what a namespace has, by its tag, or all. OSError when that is refused."""
+    """Delete what a namespace has, by its tag, or all, and what was to be deleted before. OSError when that is
+    refused."""
     found = [each for each in kept(directory) if tag in (None, each.tag)]
     with suppress(FileNotFoundError), opened(directory) as root:
         for tokenizer in folders(root):
             take_away(root, tokenizer, *([tag] if tag else []))
+        empty_away(root)
     return Dropped(
         tokens=sum(each.tokens for each in found),
         generations=sum(each.generations for each in found),

@@ -140,6 +140,11 @@ def take_away(root: int, *folders: str) -> None:
     """Delete a folder with all in it; nobody finds it from the first moment on. OSError when that is refused."""
     with suppress(FileNotFoundError), opened(root, *folders[:-1]) as parent:
         os.rename(folders[-1], f"{GONE}{secrets.token_hex(8)}", src_dir_fd=parent, dst_dir_fd=root)
+    empty_away(root)
+
+
+def empty_away(root: int) -> None:
+    """Delete what was taken out of the way, also by who was killed then. OSError when that is refused."""
     if delete_gone(root) and delete_gone(root):
         raise OSError("not all files could be deleted")
 

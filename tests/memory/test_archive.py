@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from reame.memory import archive_descriptor
 from reame.memory.archive_index import GRAMS
 from reame.memory.archive_search import FEW, MOST_GIVEN, MOST_SITES
+from reame.memory.archive_upkeep import drop
 from reame.speculation.palimpsest import Site, likeliest_path
 
 if TYPE_CHECKING:
@@ -202,6 +203,34 @@ def test_forgetting_one_leaves_the_others(tmp_path: Path) -> None:
     assert following(archive, LONG[:20], namespace="alice") == [tuple(LONG[20:28])]
     assert archive.forget(namespace=None) == len(LONG) + 100
     assert segment_files(tmp_path) == []
+
+
+@pytest.mark.parametrize("how", ["prepare", "forget one", "forget all", "drop"])
+def test_what_a_killed_forgetting_left_is_deleted(tmp_path: Path, how: str) -> None:
+    """It was taken out of the way, maybe with all that the tokenizer had, and not deleted yet."""
+    archive = new_archive(tmp_path)
+    archive.append(LONG, namespace="")
+    (tokenizer,) = tmp_path.iterdir()
+    tokenizer.rename(tmp_path / "gone-0123456789abcdef")
+    archive = new_archive(tmp_path)
+    if how == "prepare":
+        archive.prepare(namespace="")
+    elif how == "drop":
+        drop(tmp_path, None)
+    else:
+        archive.forget(namespace=None if how == "forget all" else "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_least_recently_used_namespace_is_closed_when_there_are_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reame.memory.archive.MOST_OPEN", 2)
+    archive = new_archive(tmp_path)
+    for namespace in ("often", "seldom", "often", "new"):
+        archive.append(LONG, namespace=namespace)
+    found = [bool(following(archive, LONG[:20], namespace=namespace)) for namespace in ("often", "seldom", "new")]
+    assert found == [True, False, True]
 
 
 @pytest.mark.parametrize("vanish", ["unlink", "rmtree", "forget", "truncate"])

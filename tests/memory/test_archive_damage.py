@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import random
@@ -84,6 +85,33 @@ def test_a_flipped_bit_in_a_full_segment_sets_it_aside_and_saves_the_rest(
     assert aside.name in message
     assert known(opened(tmp_path / "archive")) == known(archive)
     assert opened(tmp_path / "archive").stats().damaged == 0
+
+
+@pytest.mark.parametrize("step", ["fstatvfs", "ftruncate", "pwrite"])
+def test_what_is_sound_in_a_damaged_segment_waits_for_room(
+    sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, step: str
+) -> None:
+    full, _ = copied(sound, tmp_path / "archive")
+    flip(full, HEADER_BYTES + 1000 * CELL_BYTES, 3)
+    names = sorted(full.parent.iterdir())
+
+    real = os.pwrite
+
+    def no_room(*args: int) -> object:
+        if step == "pwrite" and args[2] == 0:  # a header, in its place before the disk is full
+            return real(*args)  # type: ignore[arg-type]
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, step, no_room)
+        archive = new_archive(tmp_path / "archive")
+        archive.prepare(namespace="")
+    assert known(archive) == 7, "newer ones are read all the same"
+    assert (archive.stats().damaged, archive.stats().unreadable) == (0, 1)
+    assert "No space left on device" in caplog.text
+    assert sorted(full.parent.iterdir()) == names
+    again = opened(tmp_path / "archive")
+    assert (known(again), again.stats().damaged) == (39, 1)
 
 
 @pytest.mark.parametrize("size", [0, 100, HEADER_BYTES, HEADER_BYTES + 10_000, 1 << 30])
