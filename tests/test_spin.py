@@ -10,11 +10,11 @@ import sys
 PROGRAM = """
 import ctypes, json, os, sys
 from pathlib import Path
-from reame.engine.spin import set_spin, spin_switch
+from reame.engine.spin import SPARE, set_spin, spin_switch
 
 set_spin(int(sys.argv[1]))
 libgomp = ctypes.CDLL("libgomp.so.1")
-switch = spin_switch()
+switch = spin_switch(lambda: room)
 tasks = Path("/proc/self/task")
 nothing = ctypes.cast(libgomp.omp_get_thread_num, ctypes.c_void_p)
 before = set(os.listdir(tasks))
@@ -42,9 +42,12 @@ def settled(number):
 number = len(os.listdir(tasks))
 told = {"switch": switch is not None, "env": {n: os.environ.get(n) for n in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}}
 if switch:
+    wanted = SPARE + 1 + len(os.sched_getaffinity(0))
     told["long"] = cpu_seconds()
-    switch.shorten()
-    switch.shorten()
+    room = wanted - 1
+    told["refused"] = not switch.shorten() and len(os.listdir(tasks)) == number
+    room = wanted
+    told["done"] = switch.shorten() and switch.shorten()
     settled(number + 1 + len(os.sched_getaffinity(0)))
     told["short"] = cpu_seconds()
     switch.lengthen()
@@ -67,6 +70,8 @@ def told(count: int, **environ: str) -> dict[str, object]:
 def test_idle_threads_spin_long_or_shortly_as_they_are_told() -> None:
     found = told(0)
     assert found["switch"]
+    assert found["refused"], "libgomp would end the process for want of a thread"
+    assert found["done"]
     long, short, again = (found[name] for name in ("long", "short", "again"))
     assert isinstance(long, float)
     assert isinstance(short, float)

@@ -11,7 +11,10 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SHORT = 1_000
 """Turns of libgomp's short spin under OMP_WAIT_POLICY=active."""
@@ -20,6 +23,8 @@ FIXED = 3_000
 LONG = 300_000
 """Turns: some milliseconds, libgomp's own default. Longer than any part of a step that one thread computes alone, and
 short enough that idle threads soon sleep."""
+SPARE = 32
+"""Threads that others, or this process elsewhere, may want at the same time as a team is opened."""
 _NAMES = "GOMP_SPINCOUNT", "OMP_WAIT_POLICY"
 _state = {"adapts": False}
 
@@ -35,27 +40,34 @@ def set_spin(count: int) -> None:
         _state["adapts"] = True
 
 
-def spin_switch() -> SpinSwitch | None:
-    """Once ggml is loaded; None where the spin is fixed, or ggml's threads are not libgomp's."""
+def spin_switch(room: Callable[[], int | None]) -> SpinSwitch | None:
+    """Once ggml is loaded; None where the spin is fixed, or ggml's threads are not libgomp's. `room` as in
+    `SpinSwitch`."""
     if not _state["adapts"]:
         return None
     try:
-        return SpinSwitch(ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOLOAD))
+        return SpinSwitch(ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOLOAD), room)
     except OSError:
         return None
 
 
 class SpinSwitch:
-    """Spins long at first. Neither call waits; owner: the tuner."""
+    """Spins long at first. Neither call waits; owner: the tuner. `room`: how many threads may still be started."""
 
-    def __init__(self, libgomp: ctypes.CDLL) -> None:
+    def __init__(self, libgomp: ctypes.CDLL, room: Callable[[], int | None]) -> None:
         self._libgomp: Any = libgomp
+        self._room = room
         self._ends: threading.Event | None = None
 
-    def shorten(self) -> None:
+    def shorten(self) -> bool:
+        """Whether it did: not without room for the team, as libgomp ends the process when it gets no thread."""
         if self._ends is None:
+            wanted, room = len(os.sched_getaffinity(0)) + 1, self._room()
+            if room is not None and room < wanted + SPARE:
+                return False
             self._ends = threading.Event()
             threading.Thread(target=self._hold_team, args=(self._ends,), name="spin", daemon=True).start()
+        return True
 
     def lengthen(self) -> None:
         if self._ends is not None:

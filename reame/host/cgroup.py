@@ -25,6 +25,10 @@ class MemoryLimit:
     limit: int
     used: int
 
+    @property
+    def room(self) -> int:
+        return max(0, self.limit - self.used)
+
 
 def cpu_quota(root: Path = ROOT) -> float | None:
     """In CPUs: 1.5 is one and a half. None: no limit."""
@@ -32,14 +36,14 @@ def cpu_quota(root: Path = ROOT) -> float | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def memory_limit(root: Path = ROOT) -> MemoryLimit | None:
-    limits = [
+def memory_limits(root: Path = ROOT) -> list[MemoryLimit]:
+    """All that hold: the tightest of them need not be the one that leaves the least room."""
+    return [
         MemoryLimit(limit, _memory_used(root, folder))
         for folder in folders(root, "memory")
         for name in ("memory.max", "memory.high", "memory.limit_in_bytes")
         if (limit := number(read(root, folder / name))) is not None and limit < _NO_LIMIT
     ]
-    return min(limits, key=lambda found: found.limit - found.used, default=None)
 
 
 def swap_limit(root: Path = ROOT) -> MemoryLimit | None:

@@ -60,9 +60,14 @@ def pressure(root: Path = ROOT) -> Pressure:
 
 
 def cpu_times(root: Path = ROOT, cpus: Collection[int] = ()) -> CpuTimes:
-    """Of these logical CPUs, or of all. Zero when /proc/stat does not tell."""
+    """Of these logical CPUs, or of all. Zero when /proc/stat does not tell.
+
+    lxcfs numbers a container's CPUs anew, there and not in the affinity: as many as are asked for are these.
+    """
     lines = re.findall(r"^cpu(\d*) +([\d ]+)$", read(root, "proc/stat"), re.MULTILINE)
-    wanted = {str(cpu) for cpu in cpus} or {""}
+    wanted, there = {str(cpu) for cpu in cpus} or {""}, {name for name, _ in lines if name}
+    if cpus and not wanted <= there:
+        wanted = {""} if len(there) == len(wanted) else set()
     rows = [[int(tick) for tick in ticks.split()][:_COUNTED] for name, ticks in lines if name in wanted]
     ticks = [sum(column) for column in zip(*rows, strict=False)]
     if len(ticks) < _COUNTED:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from reame.host.cgroup import memory_limit, swap_limit
+from reame.host.cgroup import memory_limits, swap_limit
 from reame.host.reading import ROOT, kilobytes, number, read
 
 if TYPE_CHECKING:
@@ -44,15 +44,16 @@ def ram(root: Path = ROOT) -> Ram:
     total = kilobytes(info, "MemTotal") or 0
     free = kilobytes(info, "MemAvailable") or kilobytes(info, "MemFree") or total
     swap, swap_free = kilobytes(info, "SwapTotal") or 0, kilobytes(info, "SwapFree") or 0
-    group, swapped = memory_limit(root), swap_limit(root)
+    groups, swapped = memory_limits(root), swap_limit(root)
+    limit = min((group.limit for group in groups), default=total)
     huge = re.search(r"\[(\w+)\]", read(root, "sys/kernel/mm/transparent_hugepage/enabled"))
     return Ram(
         total=total,
-        available=min(free, max(0, group.limit - group.used)) if group else free,
-        limit=group.limit if group and group.limit < total else None,
+        available=min([free, *(group.room for group in groups)]),
+        limit=limit if limit < total else None,
         swap_total=min(swap, swapped.limit) if swapped else swap,
         swap_used=min(swap, swapped.used) if swapped else swap - swap_free,
-        swap_free=min(swap_free, max(0, swapped.limit - swapped.used)) if swapped else swap_free,
+        swap_free=min(swap_free, swapped.room) if swapped else swap_free,
         swappiness=number(read(root, "proc/sys/vm/swappiness")),
         memlock=_memlock(read(root, "proc/self/limits")),
         huge_pages=huge[1] if huge else "",

@@ -17,6 +17,7 @@ import trio
 from reame.engine.spin import spin_switch
 from reame.engine.thread import decode_thread
 from reame.errors import ModelError, RequestError
+from reame.host.thread_room import thread_room
 from reame.runtime.decode import DecodeLoop
 from reame.runtime.embeddings import Embeddings
 from reame.runtime.forgetting import Forgetting, open_inbox
@@ -182,7 +183,7 @@ class Daemon:
             prefill_threads=loaded.options.prefill_threads,
             adapts=may_adapt(self._config.engine),
             speculates=self._config.speculation.enabled,
-            spin=spin_switch(),
+            spin=spin_switch(thread_room),
         )
 
     async def _watch(self, signals: AsyncIterator[int], nursery: trio.Nursery) -> None:

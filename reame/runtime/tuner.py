@@ -76,7 +76,7 @@ class Tuner:
     """`run` ends with `close`. `set_threads(decode, prefill)` is called on the decode thread `thread`.
 
     `scheduler` is only read, also while it is lent. `adapts`: the threads may change; `speculates`: drafts are watched.
-    `spin` is None where it is fixed.
+    `spin` is None where it is fixed; it is given up where threads are too scarce for it.
     """
 
     def __init__(
@@ -160,8 +160,11 @@ class Tuner:
         company = self._company()
         if was_idle or not self._spin_choice.observe(company):
             return
+        if self._spin_choice.is_short and not self._spin.shorten():
+            log.warning("threads spin long beside others too: too few more may be started (pids.max, ulimit -u)")
+            self._spin = None
+            return
         if self._spin_choice.is_short:
-            self._spin.shorten()
             log.info("threads spin only shortly: others use these cores too")
         else:
             self._spin.lengthen()

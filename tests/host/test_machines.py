@@ -13,6 +13,7 @@ from reame.host.disk import disk
 from reame.host.features import llama_library
 from reame.host.probe import Machine, probe
 from reame.host.ram import ram
+from reame.host.thread_room import thread_room
 
 
 def seen(machine: object, root: Path) -> Machine:
@@ -126,6 +127,14 @@ def test_times_are_those_of_the_cpus_asked_for(tmp_path: Path) -> None:
     assert cpu_times(tmp_path, cpus=(0,)).busy == 4
 
 
+def test_cpus_that_lxcfs_numbers_anew_are_all_that_it_shows(tmp_path: Path) -> None:
+    plant(tmp_path, {"proc/stat": "cpu  4 0 0 8 0 0 0 4 0 0\ncpu0 4 0 0 4 0 0 0 0 0 0\ncpu1 0 0 0 4 0 0 0 4 0 0\n"})
+    for cpus in ((5, 9), (1, 3)):
+        assert cpu_times(tmp_path, cpus=cpus) == cpu_times(tmp_path)
+    for cpus in ((5,), (1, 5, 9)):
+        assert cpu_times(tmp_path, cpus=cpus).total == 0, "not known which"
+
+
 def test_pressure_that_the_kernel_does_not_measure_is_not_known(tmp_path: Path) -> None:
     assert pressure(tmp_path).cpu is None
     plant(tmp_path, {"proc/pressure/cpu": "some avg10=12.50 avg60=1.00 avg300=0.00 total=1\n"})
@@ -168,3 +177,45 @@ def test_a_memory_limit_above_the_machine_is_none(tmp_path: Path) -> None:
     assert ram(root).limit is None
     plant(root, {"sys/fs/cgroup/system.slice/memory.high": "1000000000\n"})
     assert ram(root).limit == 1_000_000_000
+
+
+def test_the_tightest_memory_limit_is_not_always_the_one_with_the_least_room(tmp_path: Path) -> None:
+    root, top = oracle_a1(tmp_path), "sys/fs/cgroup/system.slice"
+    limits = {f"{top}/reame.service": (2_000_000_000, 500_000_000), top: (8_000_000_000, 7_900_000_000)}
+    for folder, (limit, used) in limits.items():
+        plant(root, {f"{folder}/memory.max": f"{limit}\n", f"{folder}/memory.current": f"{used}\n"})
+    found = ram(root)
+    assert (found.limit, found.available) == (2_000_000_000, 100_000_000)
+    assert found.most == 2_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("own", "parent", "limit", "tasks", "room"),
+    [
+        ("max 40", "max 90", "unlimited", 500, None),
+        ("100 40", "max 90", "unlimited", 500, 60),
+        ("100 40", "120 90", "15000", 500, 30),
+        ("max 40", "max 90", "600", 500, 100),
+        ("max 40", "max 90", "200", 500, 0),
+    ],
+)
+def test_threads_may_be_limited_by_any_group_and_for_the_user(
+    tmp_path: Path, own: str, parent: str, limit: str, tasks: int, room: int | None
+) -> None:
+    root, top = oracle_a1(tmp_path), "sys/fs/cgroup/system.slice"
+    for folder, group in {f"{top}/reame.service": own, top: parent}.items():
+        most, _, current = group.partition(" ")
+        plant(root, {f"{folder}/pids.max": f"{most}\n", f"{folder}/pids.current": f"{current}\n"})
+    limits = f"Max processes             {limit:<20} {limit:<20} processes \n"
+    plant(root, {"proc/self/limits": limits, "proc/loadavg": f"0.50 0.40 0.30 3/{tasks} 12345\n"})
+    assert thread_room(root) == room
+
+
+def test_threads_of_old_cgroups_have_a_hierarchy_of_their_own(tmp_path: Path) -> None:
+    files = {
+        "proc/self/cgroup": "8:pids:/box\n1:name=systemd:/\n",
+        "proc/self/mountinfo": "41 31 0:31 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n",
+        "sys/fs/cgroup/pids/box/pids.max": "64\n",
+        "sys/fs/cgroup/pids/box/pids.current": "24\n",
+    }
+    assert thread_room(plant(tmp_path, files)) == 40

@@ -282,9 +282,11 @@ class Switch:
     """Notes what it is told."""
 
     told: list[str] = field(factory=list)
+    refuses: bool = False
 
-    def shorten(self) -> None:
+    def shorten(self) -> bool:
         self.told.append("short")
+        return not self.refuses
 
     def lengthen(self) -> None:
         self.told.append("long")
@@ -306,6 +308,21 @@ async def test_the_spin_follows_the_company(autojump_clock: object, caplog: pyte
         "threads spin only shortly: others use these cores too",
         "threads spin long again: nobody else uses these cores",
     ]
+
+
+async def test_where_threads_are_scarce_the_spin_stays_long(
+    autojump_clock: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    machine, switch = Machine(), Switch(refuses=True)
+    company = cycle([2.0, *[0.0] * PATIENCE])
+    tuner = machine.tuner(InlineThread(), adapts=False, spin=switch, company=lambda: next(company))
+    async with running(tuner):
+        await feed(tuner, [0.1] * 20)
+    assert switch.told == ["short"]
+    (message,) = told(caplog)
+    assert message.startswith("threads spin long beside others too")
+    assert machine.metrics.registry.get_sample_value("reame_short_spin") == 0
 
 
 async def test_who_used_the_cores_while_there_was_nothing_to_do_is_no_company(autojump_clock: object) -> None:
