@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -225,6 +226,28 @@ def test_the_verdict_holds_for_one_file_cpu_and_setting(tmp_path: Path, model: P
     assert runs(LlamaOptions(threads=3)) == 1
     model.write_bytes(b"GGUX")
     assert [runs(), runs()] == [1, 0]
+
+
+def test_all_parts_of_a_split_model_count(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(tmp_path, "print('{}')")
+    later = tmp_path / "later.gguf"
+    monkeypatch.setattr(canary, "_SLOWEST_DISK", 10)
+    allowed: list[float] = []
+    run = canary._run
+
+    def watched(words: list[str], seconds: float, go_on: Callable[[], bool]) -> subprocess.CompletedProcess[bytes]:
+        allowed.append(seconds)
+        return run(words, seconds, go_on)
+
+    monkeypatch.setattr(canary, "_run", watched)
+    tried = partial(check, model, OPTIONS, cache_dir=tmp_path, parts=(model, later), command=script.command)
+    later.write_bytes(bytes(6))
+    tried()
+    tried()
+    assert allowed == [91]  # 10 bytes at 10 bytes a second; then the verdict is kept
+    later.write_bytes(bytes(16))
+    tried()
+    assert allowed == [91, 92]
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"{}", b'{"extra_buffers": 1, "reason": ""}', b"\xff"])

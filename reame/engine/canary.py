@@ -63,6 +63,7 @@ def check(
     options: LlamaOptions,
     *,
     cache_dir: Path,
+    parts: Sequence[Path] = (),
     cpu_features: Iterable[str] = (),
     command: Sequence[str] = COMMAND,
     timeout: float | None = None,
@@ -70,15 +71,17 @@ def check(
 ) -> Verdict:
     """Run the child, and once more without extra buffers when it dies by a signal with them. Blocks; any thread.
 
-    A good verdict is kept in `cache_dir`/canary, under a name that holds all it depends on: the file, the build of
+    A good verdict is kept in `cache_dir`/canary, under a name that holds all it depends on: the files, the build of
     llama.cpp, the CPU and the settings. Raises ModelError, never kept, when the model cannot run. `timeout` is for each
-    child, in seconds; by default it grows with the file. Once `go_on` says no, the child is killed: ModelError.
+    child, in seconds; by default it grows with the files. Once `go_on` says no, the child is killed: ModelError.
+    `parts`: all files of a split model, `model` among them.
     """
     small = evolve(options, num_cells=512, num_seqs=1, max_rows=max(_BATCHES), max_sampled=1, mlock=False)
     trial = evolve(small, spin_count=options.spin_count or FIXED)
     try:
-        entry = cache_dir / "canary" / f"{_key(model, trial, cpu_features)}.json"
-        seconds = timeout or 90 + model.stat().st_size / _SLOWEST_DISK
+        files = parts or (model,)
+        entry = cache_dir / "canary" / f"{_key(files, trial, cpu_features)}.json"
+        seconds = timeout or 90 + sum(file.stat().st_size for file in files) / _SLOWEST_DISK
     except OSError as error:
         raise ModelError(f"refused: {model} cannot be read ({error.strerror})") from error
     if (kept := _kept(entry)) is not None:
@@ -164,20 +167,23 @@ def _obituary(name: str, crash: _Crash) -> str:
     return f"llama.cpp dies of {crash.signal.name} with {name}{words}: fetch the file again or take another model"
 
 
-def _key(model: Path, trial: LlamaOptions, cpu_features: Iterable[str]) -> str:
+def _key(files: Sequence[Path], trial: LlamaOptions, cpu_features: Iterable[str]) -> str:
     """A hash of all that the verdict depends on."""
-    where = model.resolve(strict=True)
-    file = where.stat()
     found = importlib.util.find_spec("llama_cpp")
     libraries = sorted((Path(found.origin).parent / "lib").iterdir()) if found and found.origin else []
     facts = (
-        (str(where), file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns),
+        [_identity(file.resolve(strict=True)) for file in files],
         importlib.metadata.version("llama-cpp-python"),
         [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in libraries],
         sorted(cpu_features),
         asdict(trial),
     )
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _identity(file: Path) -> tuple[str | int, ...]:
+    found = file.stat()
+    return (str(file), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _kept(entry: Path) -> Verdict | None:

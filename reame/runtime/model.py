@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
+from reame.catalog import split_parts
 from reame.constraint.compiler import ConstraintCompiler
 from reame.constraint.tokens import tokens_of
 from reame.core.chat import ChatTemplate
@@ -101,7 +102,9 @@ def try_out(
     options = fitted(path, options, may_switch=may_switch, beside=beside, cure=cure)
     if not config.engine.canary:
         return options
-    verdict = check(path, options, cache_dir=cache_dir(), cpu_features=cpu_features(), go_on=go_on)
+    verdict = check(
+        path, options, cache_dir=cache_dir(), parts=split_parts(path), cpu_features=cpu_features(), go_on=go_on
+    )
     if options.extra_buffers and not verdict.extra_buffers:
         if config.engine.extra_buffers == "on":
             raise ModelError(f"{verdict.reason}; set engine.extra_buffers to auto or off")
