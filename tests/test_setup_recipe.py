@@ -9,9 +9,11 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from machines import basis, oracle_a1, plant, v1_nested, vps_with_quota
 from scripts_checkout import ROOT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 X86 = "processor : 0\nflags\t\t: fpu avx2 avx512f\nprocessor : 1\nflags\t\t: fpu avx512f avx2\n"
@@ -83,7 +85,42 @@ def test_the_pinned_version_is_read_from_the_project(lib: Any) -> None:
     assert re.fullmatch(r"[\d.]+", lib("set_up").pinned_version((ROOT / "pyproject.toml").read_bytes()))
 
 
-def test_memory_bounds_the_number_of_compilers(lib: Any) -> None:
+def test_memory_bounds_the_number_of_compilers(lib: Any, tmp_path: Path) -> None:
     jobs = lib("llama_wheel").build_jobs
-    assert jobs("MemAvailable:     400000 kB\n") == 1
-    assert jobs("MemAvailable:  900000000 kB\n") == len(os.sched_getaffinity(0))
+    assert jobs(tmp_path) == len(os.sched_getaffinity(0))  # nothing is known
+    for available, number in {400_000: 1, 5_000_000: 4, 900_000_000: 64}.items():
+        plant(tmp_path, {"proc/meminfo": f"MemAvailable: {available} kB\n"})
+        assert jobs(tmp_path, cores=64) == number
+
+
+@pytest.mark.parametrize(
+    ("machine", "number"),
+    [
+        (oracle_a1, 21),  # 23.2 GB, no limit
+        (vps_with_quota, 2),  # 2 CPUs, of a slice above; 2.8 GB, without the page cache
+        (v1_nested, 1),  # 1.5 CPUs and 1.5 GB
+    ],
+)
+def test_cgroups_bound_the_number_of_compilers(
+    lib: Any, tmp_path: Path, machine: Callable[[Path], Path], number: int
+) -> None:
+    assert lib("llama_wheel").build_jobs(machine(tmp_path), cores=64) == number
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(("cpus", "gb", "number"), [(2.0, 30, 2), (2.5, 30, 3), (16.0, 4, 3), (0.5, 30, 1)])
+def test_limits_of_a_container_bound_the_number_of_compilers(
+    lib: Any, tmp_path: Path, *, version: int, cpus: float, gb: int, number: int
+) -> None:
+    """Its own group is the top of what is mounted; v1 names it by the host's path."""
+    time, limit = f"{cpus * 100_000:.0f}", str(gb << 30)
+    top = "sys/fs/cgroup"
+    if version == 2:
+        own = "0::/\n"
+        limits = {f"{top}/cpu.max": f"{time} 100000\n", f"{top}/memory.max": limit, f"{top}/memory.current": "99999999"}
+    else:
+        own = "4:cpu,cpuacct:/docker/1f\n3:memory:/docker/1f\n"
+        limits = {f"{top}/cpu/cpu.cfs_quota_us": time, f"{top}/cpu/cpu.cfs_period_us": "100000"}
+        limits |= {f"{top}/memory/memory.limit_in_bytes": limit, f"{top}/memory/memory.usage_in_bytes": "99999999"}
+    plant(tmp_path, {**basis(cpus=64, ram_gb=250, free_gb=200), "proc/self/cgroup": own, **limits})
+    assert lib("llama_wheel").build_jobs(tmp_path, cores=64) == number

@@ -10,6 +10,7 @@ The lock of <cache>/wheels lets one set-up at a time build: a second one waits, 
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pip_call
+import room
 from console import Refusal, duration, say, time_left
 from recipe import INSTALL_A_COMPILER, Recipe, compiles
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 PACKAGE = "llama-cpp-python"
 PIP_WHEEL = ("-v", "wheel", "--no-deps", "--no-cache-dir", "--no-binary", PACKAGE)
 BUILD_CPU_SECONDS = 460.0  # measured: 4 min 14 s on 2 cores, gcc 12
-COMPILER_KB = 1 << 20  # memory for one compiler process; measured: 0.66 GiB at most
+COMPILER_BYTES = 1 << 30  # memory for one compiler process; measured: 0.66 GiB at most
 DISK_BYTES = 1_000_000_000  # measured: 0.4 GB at the worst moment
 DOING = "building llama.cpp"
 STEP = re.compile(r"^\s*\[(\d+)/(\d+)\]")
@@ -96,7 +98,7 @@ def obtain(recipe: Recipe, wheels: Path, *, python: Path, environ: Mapping[str, 
 def build(recipe: Recipe, wheels: Path, scratch: Path, *, python: Path, environ: Mapping[str, str]) -> Path:
     """Builds in `scratch`, which holds pip's temporary files too, and renames the result into place."""
     asked = environ.get("CMAKE_BUILD_PARALLEL_LEVEL", "")
-    jobs = int(asked) if asked.isdigit() and int(asked) else build_jobs(Path("/proc/meminfo").read_text())
+    jobs = int(asked) if asked.isdigit() and int(asked) else build_jobs()
     log = wheels / f"{recipe.key}.log"
     out, temporary, place = scratch / "out", scratch / "tmp", wheels / recipe.key
     temporary.mkdir()
@@ -122,11 +124,15 @@ def build(recipe: Recipe, wheels: Path, scratch: Path, *, python: Path, environ:
     return wheel
 
 
-def build_jobs(meminfo: str) -> int:
-    """How many compilers may run at once: one per core, as far as memory goes; `meminfo` is /proc/meminfo's text."""
-    available = re.search(r"^MemAvailable:\s*(\d+) kB", meminfo, re.MULTILINE)
-    cores = len(os.sched_getaffinity(0))
-    return max(1, min(cores, int(available[1]) // COMPILER_KB)) if available else cores
+def build_jobs(root: Path = room.ROOT, cores: int | None = None) -> int:
+    """How many compilers may run at once: one per core (None: those of this process), as far as the CPU quota and the
+    memory go that `room` finds below `root`."""
+    jobs = cores or len(os.sched_getaffinity(0))
+    if (quota := room.cpu_quota(root)) is not None:
+        jobs = min(jobs, math.ceil(quota))
+    if (free := room.free_memory(root)) is not None:
+        jobs = min(jobs, free // COMPILER_BYTES)
+    return max(1, jobs)
 
 
 def build_status(clock: Callable[[], float]) -> Callable[[str], str | None]:

@@ -65,7 +65,7 @@ def build(recipe: Recipe, place: Path, scratch: Path) -> None:
     tree, out = scratch / "tree", scratch / "out"
     configure = ["cmake", "-S", str(sources), "-B", str(tree), *CMAKE, *shlex.split(recipe.cmake_args)]
     run(configure, log=log, env=env)
-    jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or llama_wheel.build_jobs(Path("/proc/meminfo").read_text())
+    jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or llama_wheel.build_jobs()
     run(["cmake", "--build", str(tree), "--parallel", str(jobs), "--target", *BINARIES], log=log, env=env)
     out.mkdir()
     for name in BINARIES:
