@@ -44,6 +44,8 @@ class Download:
     progress: Progress
     pause: float = 1.0
     _reached: bool = False
+    _refused: bool = False
+    """The storage would not give the last try anything."""
 
     async def run(self) -> None:
         """Bring the file in and put it in place. ModelError says in one line why not and what to do."""
@@ -109,12 +111,20 @@ class Download:
         """Pass 200, 206 and 416; raise _Interrupted for what may pass by itself, ModelError for the rest."""
         status = answer.response.status_code
         if status in (200, 206, 416):
+            self._refused = False
             return
-        if status in _RETRIED or not self.hub.owns(answer.url):  # storage links expire: ask the hub for a new one
+        is_hub = self.hub.speaks(answer.url, self.source)
+        if status in _RETRIED or not (is_hub or self._refused):  # storage links expire: ask the hub for a new one, once
+            self._refused = status not in _RETRIED
             pause = min(number(answer.response.headers.get("retry-after")) or 0, MAX_PAUSE)
             limit = ": too many requests, wait or set HF_TOKEN" if status == 429 else ""
             raise _Interrupted(f"{answer.url.host} answered {status}{limit}", pause=pause)
-        raise refusal(answer, self.source, self.hub)
+        if is_hub:
+            raise refusal(answer, self.source, self.hub)
+        raise ModelError(
+            f"{answer.url.host} answered {status} for {self.source}, with a fresh link too: the storage does not give "
+            "it to this network now; try later, or set HF_ENDPOINT to a mirror"
+        )
 
     async def _settle(self, answer: Answer) -> None:
         """Decide whether the body continues the part or begins it anew; check its kind and the room on the disk."""

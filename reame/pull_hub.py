@@ -3,7 +3,8 @@
 The hub answers `GET /{repo}/resolve/main/{file}` with a redirect to signed storage, and on that redirect names the
 file: `X-Linked-ETag` is its SHA-256 and `X-Linked-Size` its size (as huggingface_hub's `get_hf_file_metadata` reads
 them). The storage's own ETag is only good for `If-Range`: for Xet storage it has the form of a SHA-256 and is another
-hash. So redirects are followed here by hand, with the token sent to the hub's own origin alone.
+hash. So redirects are followed here by hand, with the token sent to the hub's own origin alone. An endpoint
+may redirect to another hub (`www.`, https, the original of a mirror): who is asked under the same path is one too.
 """
 
 from __future__ import annotations
@@ -71,6 +72,10 @@ class Hub:
     def owns(self, url: httpx2.URL) -> bool:
         return url.origin == self.endpoint.origin
 
+    def speaks(self, url: httpx2.URL, source: HubFile) -> bool:
+        """Whether an answer from there is a hub's, and not the storage's. A redirect may rename the repository."""
+        return self.owns(url) or url.path.endswith(f"/resolve/main/{source.file}")
+
     def headers(self, url: httpx2.URL) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"} if self.token and self.owns(url) else {}
 
@@ -80,7 +85,7 @@ class Hub:
         for _ in range(MAX_HOPS):
             request = client.build_request("GET", url, headers={**headers, **self.headers(url)})
             response = await client.send(request, stream=True)
-            if self.owns(url):
+            if self.owns(url) or (self.speaks(url, source) and sha256 is None):
                 linked = response.headers.get("x-linked-etag", "").strip('"').lower()
                 sha256 = linked if _SHA256.fullmatch(linked) else sha256
                 size = number(response.headers.get("x-linked-size")) or size
@@ -117,14 +122,19 @@ def number(text: str | None) -> int | None:
 
 
 def refusal(answer: Answer, source: HubFile, hub: Hub) -> ModelError:
-    """What to tell a person when the hub itself answered with this status."""
+    """What to tell a person when the hub itself, or one that it redirects to, answered with this status."""
     status, code = answer.response.status_code, answer.response.headers.get("x-error-code", "")
-    where = f"{source.repo} on {hub.endpoint.host}"
+    where = f"{source.repo} on {answer.url.host}"
     if status == 404:
         file = "" if code == "RepoNotFound" else f" file {source.file} in"
         return ModelError(f"there is no{file} {where}: check the spelling (`reame list` shows the catalogue)")
     if status not in (401, 403):
-        return ModelError(f"{hub.endpoint.host} answered {status} for {source}: try later, or set HF_ENDPOINT")
+        return ModelError(f"{answer.url.host} answered {status} for {source}: try later, or set HF_ENDPOINT")
+    if hub.token and not hub.owns(answer.url):
+        return ModelError(
+            f"{where} wants a token, and HF_TOKEN is not shown to whom {hub.endpoint.host} redirects to: "
+            f"if you trust it, set HF_ENDPOINT to {answer.url.scheme}://{answer.url.netloc.decode()}"
+        )
     if code == "GatedRepo" and not hub.token:
         need = "accept its licence on its page, set HF_TOKEN to a token of that account, and run the command again"
         return ModelError(f"{where} is gated: {need}")
