@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reame.engine import huge_pages
 from reame.engine.huge_pages import use_huge_pages
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ def test_a_filter_that_forbids_to_ask_is_said_once(
     (tmp_path / "enabled").write_text("always [madvise] never")
     (tmp_path / "hpage_pmd_size").write_text("2097152")
     memory[:] = bytes(SIZE)
-    monkeypatch.setattr(huge_pages.ctypes, "CDLL", Filtered)
+    monkeypatch.setattr(ctypes, "CDLL", Filtered)
     caplog.set_level(logging.INFO)
     assert use_huge_pages(tmp_path) == 0
     (message,) = [record.getMessage() for record in caplog.records]
