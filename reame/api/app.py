@@ -66,7 +66,8 @@ def create_app(config: Config, intake: Intake, metrics: Metrics, keys: Sequence[
     refuse_foreign_names(app, app.keyring, config.server)
     _ask_for_keys(app, app.keyring, RequestRate(config.server.requests_per_minute))
     intake.tokens.limit = config.server.tokens_per_day
-    routes = Routes(config, intake, metrics, _sampling(config.sampling), trio.CapacityLimiter(1))
+    parsing, counting = trio.CapacityLimiter(1), trio.CapacityLimiter(1)
+    routes = Routes(config, intake, metrics, _sampling(config.sampling), parsing, counting)
     routes.add_to(app)
     Editors(routes).add_to(app)
     Protocols(routes).add_to(app)

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import trio
 from attrs import frozen
 from quart import g, request
-from quart_trio.wrappers import TrioResponse as Response
 
-from reame.api.chunks import dumps
 from reame.api.native import NativeAnswer, NativeHead
 from reame.api.routes import LARGE_BODY, json_response
 from reame.api.schema_native import read_infill, read_native, read_text, read_tokens
 
 if TYPE_CHECKING:
     from quart_trio import QuartTrio
+    from quart_trio.wrappers import TrioResponse as Response
 
     from reame.api.exchange import Request
     from reame.api.routes import Routes
@@ -73,8 +72,8 @@ class Editors:
             answer = self._begin(wanted, replies)
             async for index, event in replies:
                 answer.take(index, event)
-        text = await self.routes.put_together(lambda: dumps(answer.whole()), answer.num_rated)
-        return Response(text, headers={"X-Request-Id": replies.request_id}, content_type="application/json")
+        told = await self.routes.put_together(answer.whole, answer.num_rated)
+        return json_response(told, headers={"X-Request-Id": replies.request_id})
 
     def _begin(self, wanted: NativeWanted, replies: Begun) -> NativeAnswer:
         served = self.routes.served()

@@ -70,6 +70,8 @@ class Routes:
     metrics: Metrics
     sampling: Sampling
     parsing: trio.CapacityLimiter
+    counting: trio.CapacityLimiter
+    """For `/metrics`, which looks at the disk: that may take long."""
 
     def add_to(self, app: QuartTrio) -> None:
         app.add_url_rule("/health", view_func=self.health, methods=["GET"])
@@ -94,7 +96,7 @@ class Routes:
         return json_response(body, status=200 if ready else 503, headers=headers)
 
     async def show_metrics(self) -> Response:
-        await trio.to_thread.run_sync(self.metrics.refresh, limiter=self.parsing)
+        await trio.to_thread.run_sync(self.metrics.refresh, limiter=self.counting, abandon_on_cancel=True)
         return Response(self.metrics.render(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def models(self) -> Response:
@@ -141,8 +143,7 @@ class Routes:
                 reply.take(index, event)
         whole = partial(reply.whole, self.head(replies.request_id), replies.prompt_tokens)
         told = voice.whole(await self.put_together(whole, reply.num_rated))
-        text = await self.put_together(partial(dumps, told), reply.num_rated)
-        return Response(text, headers={"X-Request-Id": replies.request_id}, content_type="application/json")
+        return json_response(told, headers={"X-Request-Id": replies.request_id})
 
     async def put_together(self, work: Callable[[], T], num_rated: int) -> T:
         """Some of an answer with so many probabilities: in a thread when they are many."""

@@ -115,6 +115,11 @@ class Shelf:
         """Where the results of a batch are gathered."""
         return self._folder(key) / f"{name}.results"
 
+    def has_journal(self, key: str, name: str) -> bool:
+        """Something has been gathered."""
+        path = self.journal_path(key, name)
+        return path.exists() and path.stat().st_size > 0
+
     def forget_journal(self, key: str, name: str) -> None:
         self.journal_path(key, name).unlink(missing_ok=True)
 

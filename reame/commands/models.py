@@ -95,7 +95,7 @@ async def rm(name: Removed, /, *, yes: Yes = False) -> int:
             for file in files:
                 file.unlink(missing_ok=True)
     except OSError as error:
-        reason = (error.strerror or "no way").lower()
+        reason = (error.strerror or str(error)).lower()
         raise ModelError(f"{name} cannot be deleted from {directory}: {reason}") from None
     print(f"deleted {name}: {bytes_text(size)} freed")
     return 0

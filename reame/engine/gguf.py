@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import re
 import struct
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _MAGIC = b"GGUF"
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
+_ENCODER = re.compile("bert|encoder")
+"""Architectures that read a text at once and keep nothing of it."""
 _LONGEST_KEPT = 4096
 """Numbers of an array that are kept, such as one for each layer; of a longer array, as of a vocabulary, only its length
 is of interest."""
@@ -114,7 +117,7 @@ def _shape(head: dict[str, Any], weight_bytes: int, matrices: dict[str, int]) ->
     return ModelShape(
         architecture=name,
         weight_bytes=weight_bytes,
-        kv_values=sum(kv_heads) * (keys + values),
+        kv_values=0 if _ENCODER.search(name) else sum(kv_heads) * (keys + values),
         embedding=embedding,
         feed_forward=max(each("feed_forward_length", 4 * embedding)),
         vocab_size=_whole(head.get("tokenizer.ggml.tokens", 0)),

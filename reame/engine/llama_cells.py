@@ -112,7 +112,7 @@ class LlamaCells:
         if not self._has_window:
             yield
             return
-        for seq in range(self._num_seqs):
+        for seq in filter(self.length, range(self._num_seqs)):
             self._share(seq, self._garbage, 0, -1)
             if self._whole_state:
                 self._take_state(self._garbage)

@@ -20,7 +20,7 @@ SHARE = 0.005
 """Of the time, that writing may take while somebody waits for tokens: a core that it takes is one that a step lacks,
 and all threads of the step wait for that one."""
 MOST_REST_S = 10.0
-"""Between two tasks, however dear they were."""
+"""What debts may add up to."""
 LOOK_S = 0.1
 """Seconds between two looks whether anybody still waits for tokens."""
 
@@ -93,8 +93,8 @@ class Backlog:
         """After a task that took `cost_s` seconds of a processor: until that is `SHARE` of the time, or nobody needs
         the processor more, or something urgent has come, or half of a room is taken, or it is closed. What something
         urgent cut short is made up for."""
-        now = trio.current_time()
-        self._rest_until = min(max(self._rest_until, now) + cost_s / SHARE, now + MOST_REST_S)
+        now, due = trio.current_time(), cost_s / SHARE
+        self._rest_until = max(now + due, min(self._rest_until + due, now + MOST_REST_S))
         while not (self._urgent or self._closed or self._is_crowded):
             if not is_busy():
                 self._rest_until = 0.0

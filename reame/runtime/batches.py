@@ -190,8 +190,10 @@ class Batches:
         log.info("batch %s: %s, %s", name, running.told["status"], running.told["request_counts"])
         with suppress(RequestError):
             await self.on_disk(self.shelf.save_batch, key, running.told)
-            if running.is_handed_out:  # else it is all that there is of what was done
+            if running.is_handed_out or not await self.on_disk(self.shelf.has_journal, key, name):
                 await self.on_disk(self.shelf.forget_journal, key, name)
+            else:
+                log.error("batch %s: what was done is left in %s", name, self.shelf.journal_path(key, name))
         del self._running[name]
 
     def _is_ours(self, told: Told) -> bool:
@@ -235,7 +237,8 @@ class Batches:
             try:
                 await run.run()
             except* Exception as errors:
-                fault = _first(errors)
+                of_disk, _ = errors.split((OSError, sqlite3.Error))
+                fault = _first(of_disk or errors)
         if isinstance(fault, OSError | sqlite3.Error):
             raise fault
         if fault is not None:

@@ -20,7 +20,7 @@ from attrs import evolve, frozen
 from reame.engine.canary import check
 from reame.engine.llama_embedder import LlamaEmbedder
 from reame.errors import EngineError, RequestError
-from reame.runtime.fit import fitted
+from reame.runtime.fit import fitted, trained_context
 from reame.runtime.logs import event as log_event
 from reame.runtime.model import cache_dir
 
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 MOST_WAITING = 64
 MOST_KEPT = 1024
+LONG_PIECE = 10
+"""Times the patience with a step: an encoder reads a whole text at once."""
 INLINE_CHARACTERS = 4096
 """Longer texts are tokenised in an I/O thread: the event loop may not stand still."""
 COMMAND = (sys.executable, "-P", "-m", "reame.engine.llama_embedder")
@@ -74,15 +76,17 @@ class Embedded:
 
 
 def load_embedder(
-    config: Config, path: Path, options: LlamaOptions, *, go_on: Callable[[], bool]
+    config: Config, path: Path, options: LlamaOptions, *, go_on: Callable[[], bool], beside: int = 0
 ) -> Callable[[], LlamaEmbedder]:
-    """Tries the model out in a child process, and gives what loads it in the decode thread. Blocks for seconds.
+    """Tries the model out in a child process, and gives what loads it in the decode thread. `beside`: bytes that others
+    are about to take. Blocks for seconds.
 
     Raises ModelError when it does not fit or run here, or was given up.
     """
+    context = min(config.embeddings.context, trained_context(path) or config.embeddings.context)
     options = fitted(
-        path, evolve(options, num_cells=config.embeddings.context, num_seqs=1),
-        may_switch=config.engine.extra_buffers == "auto",
+        path, evolve(options, num_cells=context, num_seqs=1, max_rows=context, mlock=False, kv_type="f16"),
+        may_switch=config.engine.extra_buffers == "auto", beside=beside,
         cure="lower embeddings.context, or take a smaller embeddings.model",
     )  # fmt: skip
     if config.engine.canary:
@@ -110,6 +114,8 @@ class Embeddings:
         self._next_at = -inf
         self.is_busy: Callable[[], bool] = lambda: False
         """Whether somebody is being answered: then every other second is theirs."""
+        self.patience = 1
+        """Times as long as usual that the decode thread may take now before it counts as stalled."""
         self._eras: Counter[str] = Counter()
         self._kept: OrderedDict[tuple[str, tuple[int, ...]], NDArray[np.float32]] = OrderedDict()
 
@@ -198,6 +204,10 @@ class Embeddings:
         for start in range(0, len(tokens), size):
             await trio.sleep_until(self._next_at if self.is_busy() else -inf)
             began = trio.current_time()
-            await self._thread.call(partial(embedder.feed, tokens[start : start + size]))  # a whole text for encoders
+            self.patience = LONG_PIECE
+            try:
+                await self._thread.call(partial(embedder.feed, tokens[start : start + size]))
+            finally:
+                self.patience = 1
             self._next_at = 2 * trio.current_time() - began
         return await self._thread.call(embedder.vector)

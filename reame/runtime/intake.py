@@ -86,7 +86,8 @@ class Intake:
         running, waiting = (self._loop.scheduler.running, self._loop.scheduler.waiting()) if self._loop else ([], [])
         status, detail = self.status, self.detail
         stalled_s = self._loop.stalled_s() if self._loop else 0.0
-        if stalled_s > self._config.scheduler.stall_s:
+        patience = self.embeddings.patience if self.embeddings else 1
+        if stalled_s > self._config.scheduler.stall_s * patience:
             status, detail = "stalled", f"work waits, and the engine has not finished a step for {stalled_s:.0f} s"
         return Health(
             status=status,

@@ -11,6 +11,7 @@ import trio
 from attrs import frozen
 
 from reame.catalog import resolve
+from reame.engine.footprint import PROCESS
 from reame.engine.llama import LlamaEngine
 from reame.engine.step import StepRunner
 from reame.runtime.archiving import open_archive
@@ -85,25 +86,31 @@ async def load(
     options = options_for(config, profile, trained=trained)
     trial = partial(try_out, config, path, options, go_on=go_on)
     options = await trio.to_thread.run_sync(trial, abandon_on_cancel=True)
-    needs = await trio.to_thread.run_sync(expected, path, options)
-    find = partial(draft_model_options, config, options, go_on=go_on, beside=needs.held if needs else 0)
+    find = partial(draft_model_options, config, options, go_on=go_on, beside=await _held(path, options))
     draft_model = await trio.to_thread.run_sync(find, abandon_on_cancel=True)
     memory = await trio.to_thread.run_sync(partial(open_memory, config, path, options, go_on=go_on))
     engine = await thread.call(lambda: LlamaEngine(path, options, on_progress=on_progress))
-    embedder = await _load_embedder(config, options, thread, go_on)
+    to_come = await _held(*draft_model) if draft_model else 0
+    embedder = await _load_embedder(config, options, thread, go_on, beside=to_come)
     log.info("model loaded in %.1f s", time.monotonic() - started)
     return Loaded(
         engine=engine, options=options, profile=profile, memory=memory, draft_model=draft_model, embedder=embedder
     )
 
 
+async def _held(path: Path, options: LlamaOptions) -> int:
+    """Bytes that loading this will take, the process itself left out; 0 when its file does not tell."""
+    needs = await trio.to_thread.run_sync(expected, path, options)
+    return max(0, needs.held - PROCESS) if needs else 0
+
+
 async def _load_embedder(
-    config: Config, options: LlamaOptions, thread: Caller, go_on: Callable[[], bool]
+    config: Config, options: LlamaOptions, thread: Caller, go_on: Callable[[], bool], *, beside: int
 ) -> tuple[str, Embedder] | None:
     if not config.embeddings.model:
         return None
     path = await trio.to_thread.run_sync(resolve, config.embeddings.model)
-    find = partial(load_embedder, config, path, options, go_on=go_on)
+    find = partial(load_embedder, config, path, options, go_on=go_on, beside=beside)
     embedder = await thread.call(await trio.to_thread.run_sync(find, abandon_on_cancel=True))
     name = config.embeddings.id or path.stem
     log.info("embeddings: %s, %d dimensions", name, embedder.size)

@@ -17,6 +17,7 @@ import trio
 
 from reame.core.answer_key import answer_key, is_fixed
 from reame.core.events import Delta, Usage
+from reame.errors import RequestError
 from reame.memory.answer_format import Answer
 from reame.runtime.backlog import Backlog, Task
 from reame.runtime.kept import Found, Kept, Question, guarded
@@ -144,13 +145,21 @@ class Memory:
             self._unwritten[key] = namespace, text
 
     async def text(self, name: str, *, namespace: str) -> str | None:
-        """What was kept under this name in this namespace, by whichever process."""
+        """What was kept under this name in this namespace, by whichever process. Raises RequestError (503) when the
+        disk does not say whether there is something."""
         key = self._text_key(name, namespace)
         unwritten = self._unwritten.get(key)  # at once: an I/O thread takes away what it has written
         if unwritten is not None:
             return unwritten[1]
         answers = self.kept.answers
-        answer = await self._look(partial(answers.get, key), None, self._io, LOOK_UP_S) if answers else None
+        if answers is None:
+            return None
+        found = await self._look(lambda: (answers.get(key),), None, self._io, LOOK_UP_S)
+        if found is None:
+            raise RequestError(
+                "the server's disk does not answer: try again", status=503, code="disk_error", retry_after=5
+            )
+        (answer,) = found
         return None if answer is None else "".join(delta.text for delta in answer.deltas)
 
     async def drop_text(self, name: str, *, namespace: str) -> bool:
@@ -207,10 +216,9 @@ class Memory:
             cost_s = await self._try(partial(_cost_s, task.job), 0.0, limiter=self._writing)
             self._backlog.done(task)
             await self._backlog.rest(cost_s, self.is_busy)
-        if self.kept.answers is not None:
-            self.kept.answers.close()
-        if self.kept.archive is not None:
-            await self._try(self.kept.archive.close, None, limiter=self._writing)
+        for kept in (self.kept.answers, self.kept.archive):
+            if kept is not None:
+                await self._look(kept.close, None, self._writing, LOAD_S)
 
     def close(self) -> None:
         """Nothing more will be kept: `run` ends when all is written."""
@@ -222,7 +230,9 @@ class Memory:
 
     async def _look(self, function: Callable[[], T], otherwise: T, limiter: trio.CapacityLimiter, seconds: float) -> T:
         """Run it in an I/O thread, which is left to itself when it takes longer, or nobody wants it any more: a disk
-        that hangs must not hold up anybody."""
+        that hangs must not hold up anybody. Who comes while all threads are left to themselves does not wait either."""
+        if self._is_slow and not limiter.available_tokens:
+            return otherwise
         with trio.move_on_after(seconds):
             found = await trio.to_thread.run_sync(guarded, function, otherwise, limiter=limiter, abandon_on_cancel=True)
             self._is_slow = False

@@ -119,4 +119,9 @@ async def test_what_something_urgent_cut_short_is_made_up_for(autojump_clock: tr
     await backlog.next()
     assert await rested(backlog, lambda: False) == 0
     assert await rested(backlog, lambda: True) == pytest.approx(0.01 / SHARE), "who rested for nobody owes nothing"
-    assert await rested(backlog, lambda: True, cost_s=1.0) == pytest.approx(MOST_REST_S)
+    backlog.put(task("text"), urgent=True)
+    for _ in range(9):
+        assert await rested(backlog, lambda: True) == 0
+    await backlog.next()
+    assert await rested(backlog, lambda: True, cost_s=0.0) == pytest.approx(MOST_REST_S)
+    assert await rested(backlog, lambda: True, cost_s=0.1) == pytest.approx(0.1 / SHARE)

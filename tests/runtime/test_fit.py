@@ -47,8 +47,8 @@ def test_cells_by_hand() -> None:
     assert cell_bytes(SHAPE, "f16") == 23040
 
 
-def _writer(file: Path) -> gguf.GGUFWriter:
-    writer = gguf.GGUFWriter(file, "gemma3")
+def _writer(file: Path, architecture: str = "gemma3") -> gguf.GGUFWriter:
+    writer = gguf.GGUFWriter(file, architecture)
     writer.add_block_count(3)
     writer.add_embedding_length(64)
     writer.add_head_count(4)
@@ -74,6 +74,17 @@ def test_heads_of_their_own_size_and_number_in_each_layer(tmp_path: Path) -> Non
     grouped = read_shape([written(tmp_path / "b.gguf", head_count_kv=[2, 0, 1], key_length=32, value_length=8)])
     assert grouped is not None
     assert grouped.kv_values == (2 + 0 + 1) * (32 + 8)
+
+
+def test_an_encoder_keeps_nothing(tmp_path: Path) -> None:
+    for architecture, kept in (("nomic-bert", 0), ("t5encoder", 0), ("gemma3", 3 * 4 * (16 + 16))):
+        writer = _writer(tmp_path / architecture, architecture)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.close()
+        shape = read_shape([tmp_path / architecture])
+        assert shape is not None
+        assert shape.kv_values == kept
 
 
 def test_states_are_counted_for_all_sequences(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ async def test_a_disk_that_hangs_holds_up_nobody(tmp_path: Path, monkeypatch: py
     recalled = memory.kept.recalled
 
     def hanging(questions: Sequence[Question], namespace: str) -> list[Found]:
-        works.wait()
+        works.wait(60)
         return recalled(questions, namespace)
 
     monkeypatch.setattr(memory.kept, "recalled", hanging)
@@ -58,6 +58,8 @@ async def test_a_disk_that_hangs_holds_up_nobody(tmp_path: Path, monkeypatch: py
             try:
                 with trio.fail_after(20):
                     for first in range(4):
+                        if first == 2:  # both threads hang: nobody waits for one
+                            monkeypatch.setattr("reame.runtime.memory.LOOK_UP_S", 1e9)
                         answer = await up.answer(call_of(prompt_of(9, first), max_tokens=2))
                         assert answer.finishes[0].usage.completion_tokens == 2
             finally:

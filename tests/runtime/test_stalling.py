@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import pytest
 import trio
@@ -13,13 +15,19 @@ from attrs import define, evolve, field
 from serving import PacedThread, call_of, config_of, prompt_of, read, serving, text_of
 
 from reame.core.vote import Conclave
+from reame.engine.thread import InlineThread
+from reame.runtime.embeddings import LONG_PIECE, Embeddings
 from reame.runtime.notify import Supervisor
 from reame.runtime.replies import LATE_S
 from reame.runtime.watchdog import TICK_S, watch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from reame.runtime.embeddings import Embedder
+
+T = TypeVar("T")
 STALL_S = config_of().scheduler.stall_s
 
 
@@ -38,6 +46,26 @@ async def test_health_is_bad_while_a_step_takes_too_long_and_never_while_there_i
         await up.idle()
         await trio.sleep(10 * STALL_S)
         assert up.intake.health().status == "ready"
+
+
+async def test_a_long_text_that_is_being_embedded_is_no_stall(autojump_clock: trio.testing.MockClock) -> None:
+    """An encoder reads it at once, and a step waits for the thread meanwhile; not for ever, though."""
+    embedder = SimpleNamespace(context=9, piece_rows=9, size=1, vocab_size=9, begin=int, feed=list, vector=int)
+
+    class Slow(InlineThread):
+        async def call(self, function: Callable[[], T]) -> T:
+            await trio.sleep(1000 if isinstance(function, partial) else 0)
+            return await super().call(function)
+
+    async with serving(config_of(), thread=PacedThread(1000)) as up:
+        model = Embeddings("vectors", cast("Embedder", embedder), Slow(), up.metrics, up.intake.tokens)
+        up.intake.embeddings = model
+        async with up.ask(call_of(prompt_of(5, 2), max_tokens=2)), trio.open_nursery() as nursery:
+            nursery.start_soon(partial(model.embed, [(1, 2, 3)], key="", namespace=""))
+            for seconds, status in ((2 * STALL_S, "ready"), (LONG_PIECE * STALL_S + 1, "stalled")):
+                await trio.sleep_until(seconds)
+                assert up.intake.health().status == status, seconds
+            nursery.cancel_scope.cancel()
 
 
 async def test_a_client_whose_time_is_up_is_told_so_although_the_engine_hangs(

@@ -27,7 +27,7 @@ def markdown(results: Iterable[Result], model: str) -> str:
 def _line(found: Sequence[tuple[str, str, str, str, str]]) -> tuple[str, str, str, str]:
     (what, _, ours, _, own), *others = found
     theirs = "; ".join(f"{label} {summary}: {verdict}" for _, label, summary, verdict, _ in others)
-    return what, ours, theirs, ", ".join([own] * bool(own) + list(_goals(others)))
+    return what, ours, theirs, ", ".join([*filter(None, own.split("\n")), *_goals(others)])
 
 
 def _goals(others: Sequence[tuple[str, str, str, str, str]]) -> Iterator[str]:
