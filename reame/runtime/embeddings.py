@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 from attrs import evolve, frozen
 
+from reame.catalog import split_parts
 from reame.engine.canary import check
 from reame.engine.llama_embedder import LlamaEmbedder
 from reame.errors import EngineError, RequestError
@@ -90,7 +91,8 @@ def load_embedder(
         cure="lower embeddings.context, or take a smaller embeddings.model",
     )  # fmt: skip
     if config.engine.canary:
-        verdict = check(path, options, cache_dir=cache_dir(), command=COMMAND, go_on=go_on)
+        parts = split_parts(path)
+        verdict = check(path, options, cache_dir=cache_dir(), parts=parts, command=COMMAND, go_on=go_on)
         options = evolve(options, extra_buffers=options.extra_buffers and verdict.extra_buffers)
     return partial(LlamaEmbedder, path, options)
 
