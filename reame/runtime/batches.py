@@ -8,7 +8,6 @@ on it. Bound: one batch a key is under way, and of it what `BatchRun` holds.
 from __future__ import annotations
 
 import logging
-import sqlite3
 import time
 from collections import deque
 from contextlib import suppress
@@ -25,7 +24,8 @@ from reame.batch.handing_out import expire, hand_out
 from reame.batch.journal import Journal, JournalBusyError
 from reame.batch.plan import Plan
 from reame.batch.shelf import OPEN, new_id
-from reame.errors import ReameError, RequestError
+from reame.errors import RequestError
+from reame.runtime.batch_faults import BATCH_FAILED, OF_DISK, decisive, for_clients
 from reame.runtime.batch_run import BatchRun
 from reame.runtime.model import cache_dir
 
@@ -42,7 +42,7 @@ T = TypeVar("T")
 CLEAN_S = 3600.0
 """Between two looks for what has been kept long enough, and for what nobody works on any more."""
 STOPPABLE = ("validating", "in_progress")
-NO_ROOM, DISK_ERROR, BATCH_FAILED = "no_room", "disk_error", "batch_failed"
+NO_ROOM, DISK_ERROR = "no_room", "disk_error"
 log = logging.getLogger(__name__)
 
 
@@ -180,11 +180,11 @@ class Batches:
             del self._running[name]
             return
         except Exception as error:
-            if isinstance(error, OSError | sqlite3.Error) or getattr(error, "code", None) == DISK_ERROR:
+            if isinstance(error, OF_DISK) or getattr(error, "code", None) == DISK_ERROR:
                 log.error("batch %s waits until the disk works again, with what is done: %s", name, error)
                 del self._running[name]
                 return
-            fault = _for_clients(error, name)
+            fault = for_clients(error, name)
             running.told = order.failed(running.told, fault.code or BATCH_FAILED, fault.message, time.time())
         running.told = running.now_told()
         log.info("batch %s: %s, %s", name, running.told["status"], running.told["request_counts"])
@@ -237,12 +237,11 @@ class Batches:
             try:
                 await run.run()
             except* Exception as errors:
-                of_disk, _ = errors.split((OSError, sqlite3.Error))
-                fault = _first(of_disk or errors)
-        if isinstance(fault, OSError | sqlite3.Error):
+                fault = decisive(errors)
+        if isinstance(fault, OF_DISK):
             raise fault
         if fault is not None:
-            running.end, running.fault = "failed", _for_clients(fault, running.told["id"])
+            running.end, running.fault = "failed", for_clients(fault, running.told["id"])
         if running.scope.cancelled_caught and running.end == "completed":
             running.end = "expired"
 
@@ -271,19 +270,3 @@ class Batches:
             running.told = order.failed(running.told | made, code, running.fault.message, time.time())
         else:
             running.told = order.moved(running.told, running.end, time.time(), **made)
-
-
-def _for_clients(error: BaseException, name: str) -> RequestError:
-    """What is told of `error`; what is meant for who runs the server, and may name its paths, goes to the log."""
-    if isinstance(error, RequestError):
-        return error
-    if isinstance(error, ReameError):
-        log.error("batch %s failed: %s", name, error)
-        return RequestError("the server cannot go on with this batch; its log says why", code=BATCH_FAILED)
-    log.error("batch %s failed", name, exc_info=error)
-    return RequestError("the server failed; see its log", status=500, code="internal_error")
-
-
-def _first(errors: BaseExceptionGroup) -> BaseException:
-    inner = errors.exceptions[0]
-    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
