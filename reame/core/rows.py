@@ -123,7 +123,7 @@ class RowPlanner:
 
     def _prefill_rows(self, decoding_rows: int, *, gentle: bool) -> int:
         """Rows for prompts beside `decoding_rows`: the step has a whole number of groups of rows, the one that is
-        nearest to its time, as a group that is not full costs much the same."""
+        nearest to its time, as a group that is nearly full costs as much as a full one."""
         limits = self._limits
         seconds = limits.step_seconds if gentle else limits.prefill_seconds
         rows = max(self._cost.rows_within(seconds, limits.max_rows), decoding_rows + limits.min_chunk)
