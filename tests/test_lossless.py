@@ -119,16 +119,11 @@ def test_any_chunk_size_gives_the_same_text(
 
 
 def test_a_tiny_cache_with_preemption_gives_the_same_text(
-    engine: Engine, made: list[Request], alone: dict[str, str]
+    engine: Engine, made: list[Request], alone: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`reserve` 1 and few cells: sequences grow, are preempted and come back."""
-    small = limits(reserve=1, max_running=8)
-    scheduler_cells = engine.num_cells
-    try:
-        engine.num_cells = 320
-        assert run(engine, made, small) == alone
-    finally:
-        engine.num_cells = scheduler_cells
+    monkeypatch.setattr(engine, "num_cells", 320)
+    assert run(engine, made, limits(reserve=1, max_running=8)) == alone
 
 
 def test_drafts_right_or_absurd_give_the_same_text(

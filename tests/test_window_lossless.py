@@ -57,7 +57,9 @@ def test_a_compaction_keeps_what_the_window_has_passed(engine: LlamaEngine) -> N
     wipe(engine)
 
 
-def test_a_crowd_in_a_tiny_cache_gets_what_each_gets_alone(engine: LlamaEngine) -> None:
+def test_a_crowd_in_a_tiny_cache_gets_what_each_gets_alone(
+    engine: LlamaEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With common beginnings, preemption and many compactions."""
     stem = words(0, 90)
     made = [
@@ -72,9 +74,5 @@ def test_a_crowd_in_a_tiny_cache_gets_what_each_gets_alone(engine: LlamaEngine) 
     for request in made:
         alone |= run(engine, [request], bounds)
     assert len(set(alone.values())) == len(made)
-    cells = engine.num_cells
-    try:
-        engine.num_cells = 420
-        assert run(engine, made, bounds) == alone
-    finally:
-        engine.num_cells = cells
+    monkeypatch.setattr(engine, "num_cells", 420)
+    assert run(engine, made, bounds) == alone

@@ -7,7 +7,6 @@ Bound: `Solver.most()` records at a time, and of the rest nothing in memory.
 from __future__ import annotations
 
 import logging
-import sqlite3
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,6 +14,7 @@ import trio
 
 from reame.batch.result import refusal, result_line
 from reame.errors import ReameError, RequestError
+from reame.runtime.batch_faults import OF_DISK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +94,7 @@ class BatchRun:
         try:
             outcome = await self._solver.solve(group[0])
             return outcome, _lines(group, outcome)
-        except (ReameError, OSError, sqlite3.Error):
+        except (ReameError, *OF_DISK):
             raise
         except Exception:
             log.exception("line %d of a batch failed", group[0].number)
