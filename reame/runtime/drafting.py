@@ -107,13 +107,13 @@ def why_off(engine: Engine) -> str:
 
 def draft_prices(cost: StepCost) -> str:
     """For one user, by the steps measured lately."""
-    one = cost.seconds(1)
-    parts = [
-        f"{rows} rows cost {cost.seconds(rows) / one:.1f} steps (a draft of {rows - 1} pays from "
-        f"{max(0.0, cost.seconds(rows) / one - 1) / (rows - 1):.0%} of it right)"
-        for rows in SHOWN_ROWS
-    ]
-    return ", ".join(parts)
+    return ", ".join(_price(rows, cost.seconds(rows) / cost.seconds(1)) for rows in SHOWN_ROWS)
+
+
+def _price(rows: int, steps: float) -> str:
+    share = max(0.0, steps - 1) / (rows - 1)
+    pays = f"pays from {share:.0%} of it right" if share <= 1 else "does not pay"
+    return f"{rows} rows cost {steps:.1f} steps (a draft of {rows - 1} {pays})"
 
 
 def _continuations(archive: Archive, tail: Sequence[int], namespace: str) -> list[Site]:

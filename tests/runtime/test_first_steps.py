@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from reame.core.cost import StepCost
 from reame.engine.fake import FakeEngine
+from reame.runtime.drafting import draft_prices
 from reame.runtime.first_steps import LEAST_MEASURED, MEASURED_ROWS, TOUCH_ROWS, take_first_steps
 
 if TYPE_CHECKING:
@@ -45,3 +46,12 @@ def test_a_small_engine_is_not_given_more_rows_than_it_takes() -> None:
     engine = Noting(max_rows=4)
     take_first_steps(engine, StepCost())
     assert max(engine.rows) == 4
+
+
+def test_a_draft_whose_rows_cost_more_than_steps_do_does_not_pay() -> None:
+    cost = StepCost()
+    cost.seed({1: 0.1, 4: 0.43, 16: 0.9})
+    assert draft_prices(cost) == (
+        "4 rows cost 4.3 steps (a draft of 3 does not pay), "
+        "16 rows cost 9.0 steps (a draft of 15 pays from 53% of it right)"
+    )
