@@ -42,6 +42,7 @@ class World:
             reserve=draw(1, 8), min_wait=draw(1, 6), min_chunk=draw(1, 4), min_garbage=draw(1, 40),
             rent_rows=draw(0, 60), longest_move=draw(1, 20), row_group=Random(seed).choice([1, 1, 2, 3, 4]),
             step_seconds=self.random.choice([0.01, 0.05, 1.0]), prefill_seconds=self.random.choice([0.01, 0.1, 1.0]),
+            lone_seconds=Random(seed).choice([0.05, 1.0]),
         )  # fmt: skip
         if self.whole_state:
             self.limits = evolve(self.limits, stride=Random(seed).randint(3, 30), trail=Random(seed).randint(1, 9))

@@ -34,6 +34,7 @@ WORDS = [
     "paper", "horse", "bridge",
 ]  # fmt: skip
 ANSWER = 16
+TIMES = ("step_seconds", "prefill_seconds", "lone_seconds")
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +85,7 @@ def run(engine: Engine, batch: Seq[Request], limits: Limits, drafter: Drafter | 
 
 
 def limits(**changes: int | float) -> Limits:
-    values = {"max_running": 8, "max_rows": 256, "step_seconds": 1e9, "prefill_seconds": 1e9} | changes
+    values = {"max_running": 8, "max_rows": 256} | dict.fromkeys(TIMES, 1e9) | changes
     return Limits(**values)  # type: ignore[arg-type]
 
 
@@ -114,7 +115,7 @@ def test_any_chunk_size_gives_the_same_text(
     engine: Engine, made: list[Request], alone: dict[str, str], chunk: int
 ) -> None:
     some = made[1:4]
-    texts = run(engine, some, limits(step_seconds=0, prefill_seconds=0, min_chunk=chunk, row_group=1, max_running=2))
+    texts = run(engine, some, limits(**dict.fromkeys(TIMES, 0), min_chunk=chunk, row_group=1, max_running=2))
     assert texts == {request.id: alone[request.id] for request in some}
 
 

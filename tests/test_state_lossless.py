@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from reame.engine.base import Engine
 
 BLOCK, ANSWER, CELLS = 16, 40, 2048
+TIMES = ("step_seconds", "prefill_seconds", "lone_seconds")
 ROOT = root_key(b"tiny", "")
 KINDS = {"mamba": tiny_models.write_mamba, "jamba": tiny_models.write_jamba}
 
@@ -47,7 +48,7 @@ class Served:
     models compute so fast that whether the disk is asked would hang on the machine."""
 
     def __init__(self, engine: Engine, disk: dict[bytes, Block] | None = None, *, cells: int = 0, **limits: float):
-        values = {"max_running": 4, "max_rows": 128, "step_seconds": 1e9, "prefill_seconds": 1e9} | limits
+        values = {"max_running": 4, "max_rows": 128} | dict.fromkeys(TIMES, 1e9) | limits
         self.engine = engine
         self.disk = {} if disk is None else disk
         self.scheduler = Scheduler(
@@ -142,7 +143,7 @@ def clean(engine: Engine) -> Iterator[None]:
 @pytest.mark.usefixtures("clean")
 @pytest.mark.parametrize("chunk", [1, 7, 61])
 def test_in_a_crowd_and_in_any_chunks(engine: Engine, alone: dict[str, list[int]], chunk: int) -> None:
-    served = Served(engine, step_seconds=0, prefill_seconds=0, min_chunk=chunk, row_group=1)
+    served = Served(engine, **dict.fromkeys(TIMES, 0), min_chunk=chunk, row_group=1)
     assert served.run(MADE) == alone
 
 

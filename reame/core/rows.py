@@ -59,8 +59,7 @@ class RowPlanner:
         room = self._limits.max_rows - (self._limits.min_chunk if catching_up else 0)
         steady = self._fitting(decoding, room)
         num_rows = sum(rows for _, rows in steady)
-        gentle = bool(steady) or any(s.request.background for s in running)
-        room = self._prefill_rows(num_rows, gentle=gentle) if catching_up else 0
+        room = self._prefill_rows(num_rows, self._prefill_seconds(running)) if catching_up else 0
         shared, num_sampled = self._within_sampled(_share(catching_up, room), num_sampled)
         drafts = self._drafts(decoding, num_rows + sum(rows for _, rows in shared), num_sampled)
         return [_slice(s, rows, drafts.get(s.order)) for s, rows in (*steady, *shared)]
@@ -121,11 +120,17 @@ class RowPlanner:
         """A draft stays within the reserved cells, leaves one token to draw behind it, and waits for what is forced."""
         return min(sequence.num_reserved - len(sequence.tokens), sequence.num_left - 1)
 
-    def _prefill_rows(self, decoding_rows: int, *, gentle: bool) -> int:
+    def _prefill_seconds(self, running: Seq[Sequence]) -> float:
+        """How long a step with a prompt in it may take: no longer than whoever would feel it can bear."""
+        if any(s.decodes and not s.request.background for s in running):
+            return self._limits.step_seconds
+        alone = len(running) == 1 and not running[0].request.background
+        return self._limits.lone_seconds if alone else self._limits.prefill_seconds
+
+    def _prefill_rows(self, decoding_rows: int, seconds: float) -> int:
         """Rows for prompts beside `decoding_rows`: the step has a whole number of groups of rows, the one that is
-        nearest to its time, as a group that is nearly full costs as much as a full one."""
+        nearest to `seconds`, as a group that is nearly full costs as much as a full one."""
         limits = self._limits
-        seconds = limits.step_seconds if gentle else limits.prefill_seconds
         rows = max(self._cost.rows_within(seconds, limits.max_rows), decoding_rows + limits.min_chunk)
         whole = (rows + limits.row_group // 2) // limits.row_group * limits.row_group
         return max(1, min(whole, limits.max_rows) - decoding_rows)

@@ -37,11 +37,12 @@ def scheduler(
     num_cells: int = 100, num_seqs: int = 4, *, max_running: int = 2, max_rows: int = 16, max_sampled: int = 16,
     reserve: int = 4, min_wait: int = 4, min_chunk: int = 2, row_group: int = 1, min_garbage: int = 1024,
     rent_rows: int = 128, block_tokens: int = 0, step_seconds: float = 1.0, prefill_seconds: float = 1.0,
+    lone_seconds: float = 1.0,
 ) -> Scheduler:  # fmt: skip
     limits = Limits(
         max_running=max_running, max_rows=max_rows, max_sampled=max_sampled, reserve=reserve, min_wait=min_wait,
         min_chunk=min_chunk, row_group=row_group, min_garbage=min_garbage, rent_rows=rent_rows,
-        step_seconds=step_seconds, prefill_seconds=prefill_seconds,
+        step_seconds=step_seconds, prefill_seconds=prefill_seconds, lone_seconds=lone_seconds,
     )  # fmt: skip
     return Scheduler(
         Slots(num_cells, num_seqs), limits, piece=lambda token: LETTERS[token : token + 1] if token else b"",

@@ -16,7 +16,7 @@ from reame.core.slots import Slots
 
 LIMITS = Limits(
     max_running=2, max_rows=64, reserve=8, min_wait=2, min_chunk=2, stride=20, trail=8, step_seconds=9,
-    prefill_seconds=9,
+    prefill_seconds=9, lone_seconds=9,
 )  # fmt: skip
 STEM = "abcdefghij"
 

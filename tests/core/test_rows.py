@@ -45,19 +45,45 @@ class TestRows:
         ],
     )
     def test_a_chunk_stays_within_the_time_of_a_step(self, per_row: float, beside_one: int, alone: int) -> None:
-        loop = scheduler(step_seconds=0.08, prefill_seconds=0.12)
+        loop = scheduler(step_seconds=0.08, lone_seconds=0.12)
         loop.add(request("long", [1] * 40), 0.0)
         for count in (1, 2, 8, 12, 16):
             loop.cost.observe(count, per_row * count)
         assert rows(loop.plan(0.0)) == {"long": alone}
 
-        loop = scheduler(step_seconds=0.08, prefill_seconds=0.12)
+        loop = scheduler(step_seconds=0.08, lone_seconds=0.12)
         decoding(loop, "x")
         loop.add(request("long", [1] * 40), 0.0)
         loop.cost._seconds.clear()
         for count in (1, 2, 8, 12, 16):
             loop.cost.observe(count, per_row * count)
         assert rows(loop.plan(0.0)) == {"x": 1, "long": beside_one}
+
+    @pytest.mark.parametrize(
+        ("prompts", "background", "rows_of_the_step"),
+        [
+            (("long",), False, 15),  # nobody else would feel it: lone_seconds
+            (("long", "other"), False, 10),  # prefill_seconds: the other waits for the end of the step
+            (("long",), True, 10),  # a person may come
+            (("x", "long"), True, 10),  # nobody reads along what a batch decodes
+            (("x", "long"), False, 5),  # step_seconds
+        ],
+    )
+    def test_a_step_is_as_long_as_those_who_feel_it_can_bear(
+        self, prompts: tuple[str, ...], background: bool, rows_of_the_step: int
+    ) -> None:
+        loop = scheduler(step_seconds=0.05, prefill_seconds=0.10, lone_seconds=0.15)
+        for name in prompts:
+            if name == "x":
+                loop.add(evolve(request("x", "x", 50), background=background), 0.0)
+                play(loop)
+            else:
+                tokens = [len(name)] * 40  # of their own, else the other would wait for this one's
+                loop.add(evolve(request(name, tokens), background=background), 0.0)
+        loop.cost._seconds.clear()
+        for count in (1, 2, 8, 16):
+            loop.cost.observe(count, 0.01 * count)
+        assert sum(rows(loop.plan(0.0)).values()) == rows_of_the_step
 
     @pytest.mark.parametrize(
         ("per_row", "chunk"),
@@ -71,7 +97,7 @@ class TestRows:
         ],
     )
     def test_a_chunk_alone_fills_whole_groups_of_rows(self, per_row: float, chunk: int) -> None:
-        loop = scheduler(prefill_seconds=0.12, row_group=4)
+        loop = scheduler(lone_seconds=0.12, row_group=4)
         loop.add(request("long", [1] * 40), 0.0)
         for count in (1, 2, 8, 12, 16):
             loop.cost.observe(count, per_row * count)
@@ -104,7 +130,7 @@ class TestRows:
         assert rows(loop.plan(0.0)) == {"x": 1, "y": 1, "z": 1, "long": 1}
 
     def test_what_a_step_took_decides_the_next_chunk(self) -> None:
-        loop = scheduler(max_rows=64, prefill_seconds=0.1)
+        loop = scheduler(max_rows=64, lone_seconds=0.1)
         loop.add(request("long", [1] * 90, 2), 0.0)
         assert rows(play(loop, seconds=0.4)) == {"long": 20}  # 5 ms a row assumed, 20 measured
         assert rows(loop.plan(0.0)) == {"long": 5}
