@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING
 import trio
 from attrs import frozen
 
-from reame.core.events import Event, Finish, Usage
 from reame.core.vote_wave import first_wave
 from reame.runtime import bell
 from reame.runtime.archiving import archived_part
+from reame.runtime.clients import Clients
 from reame.runtime.run_ahead import News, RunAhead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reame.core.batch import Batch, Load, StepResult
+    from reame.core.batch import Load, StepResult
     from reame.core.blocks import Block
+    from reame.core.events import Usage
     from reame.core.request import Request
     from reame.core.scheduler import Scheduler
     from reame.core.sequence import Sequence
@@ -78,14 +79,12 @@ class DecodeLoop:
         metrics.watch_loop(scheduler)
         self._num_loading = 0
         self._send_loaded, self._loaded = trio.open_memory_channel[Loaded](scheduler.limits.max_running)
-        self._live: dict[Sequence, Job] = {}
+        self._clients = Clients(self._ended)
         self._stop_error: RequestError | None = None
         self._at_rest = True
         self._run_ahead = run_ahead
         self._tell_time = tell_time
         self._news: deque[News] = deque()
-        self._absent: list[Sequence] = []
-        self._is_nudged = False
         self._to_forget: list[tuple[str, trio.Event]] = []
         self._rest = trio.CancelScope()
         self._clock = trio.lowlevel.current_clock()
@@ -105,7 +104,8 @@ class DecodeLoop:
             )
             while await self._take_in():
                 self._moved_at = trio.current_time()
-                self._drop_absent()
+                for sequence in self._clients.take_absent():
+                    self.scheduler.cancel(sequence)
                 if self._stop_error:
                     self._fail_all(self._stop_error)
                 forgotten, self._to_forget = self._to_forget, []
@@ -114,13 +114,14 @@ class DecodeLoop:
                     self.nudge()  # somebody waits for it: one step, not as many as it may run ahead
                 self.scheduler.heed_disk(loses=self._memory.loses, waits=self._memory.is_behind)
                 batch = self.scheduler.plan(trio.current_time())
-                self._send(self.scheduler.take_events())
+                self._clients.send(self.scheduler.take_events())
                 for load in self.scheduler.take_loads():
                     self._num_loading += 1
                     readers.start_soon(self._read, load)
                 self._at_rest = batch is None
                 if batch is not None:
-                    await self._step(batch, ahead)
+                    await self._thread.call(partial(ahead.run, batch))
+                    self._take_news()
                 elif not self._num_loading:
                     await self._audit()
                 for _, done in forgotten:
@@ -136,10 +137,6 @@ class DecodeLoop:
         self._news.append(news)
         self._moved_at = self._clock.current_time()
 
-    async def _step(self, batch: Batch, ahead: RunAhead) -> None:
-        await self._thread.call(partial(ahead.run, batch))
-        self._take_news()
-
     def _take_news(self) -> None:
         """Also while the scheduler is lent: only reads it."""
         while self._news:
@@ -149,11 +146,11 @@ class DecodeLoop:
             self._count(news.result)
             if news.time:
                 self._tell_time(news.time)
-            self._send(news.events)
+            self._clients.send(news.events)
 
     def usage(self, request: Request) -> Usage | None:
         """What the request took so far; None when it is not in the loop. Also while the scheduler is lent."""
-        return next((sequence.usage() for sequence in self._live if sequence.request is request), None)
+        return self._clients.usage(request)
 
     def wave(self, size: int) -> int:
         """How many of a conclave's candidates begin, by what steps took lately."""
@@ -170,12 +167,12 @@ class DecodeLoop:
 
     def nudge(self) -> None:
         """Somebody left: look who before the next step."""
-        self._is_nudged = True
+        self._clients.nudge()
 
     def _is_wanted(self) -> bool:
         """From the decode thread: reads of single values."""
         return (
-            self._is_nudged
+            self._clients.is_nudged
             or self._stop_error is not None
             or self._thread.is_wanted
             or self._jobs.statistics().current_buffer_used > 0
@@ -201,7 +198,7 @@ class DecodeLoop:
             while True:
                 self._take_loaded(self._loaded.receive_nowait())
         try:
-            if self._at_rest and not self._live and not self._to_forget:
+            if self._at_rest and not self._clients and not self._to_forget:
                 self._moved_at = None
                 with trio.CancelScope() as self._rest:
                     if self._memory.is_behind:  # what it has no room for yet is read when it has
@@ -215,7 +212,7 @@ class DecodeLoop:
             if self._at_rest and self._memory.is_behind:
                 await trio.sleep(CATCH_UP_S)
                 return True
-            return bool(self._live or self._num_loading) or not self._at_rest
+            return bool(self._clients or self._num_loading) or not self._at_rest
 
     def _take_loaded(self, loaded: Loaded) -> None:
         self._num_loading -= 1
@@ -224,48 +221,15 @@ class DecodeLoop:
     def _add(self, job: Job) -> None:
         sequence = self.scheduler.add(job.request, trio.current_time(), job.num_on_disk)
         sequence.traceless = job.traceless
-        self._live[sequence] = job
+        self._clients.add(sequence, job)
 
-    def _drop_absent(self) -> None:
-        """A closed channel is the message: nobody receives, so nothing more is computed."""
-        self._is_nudged = False  # before looking: who leaves from now on is looked for again after the next step
-        for sequence, job in list(self._live.items()):
-            if not job.reply.statistics().open_receive_channels:
-                self._forget(sequence)
-                self._absent.append(sequence)
-        while self._absent:
-            self.scheduler.cancel(self._absent.pop())
-
-    def _leave(self, sequence: Sequence) -> None:
-        """Its client is gone. The scheduler may be lent, so it is told before the next plan."""
-        self._forget(sequence)
-        self._absent.append(sequence)
-        self.nudge()
+    def _ended(self, sequence: Sequence) -> None:
+        if not sequence.traceless:
+            self._memory.remember(archived_part(sequence), sequence.request.namespace)
 
     def _fail_all(self, error: RequestError) -> None:
         for sequence in self.scheduler.sequences():
             self.scheduler.fail(sequence, error, trio.current_time())
-
-    def _send(self, events: list[tuple[Sequence, Event]]) -> None:
-        for sequence, event in events:
-            job = self._live.get(sequence)
-            if job is None:
-                continue
-            try:
-                job.reply.send_nowait((job.index, event))
-            except trio.BrokenResourceError:
-                self._leave(sequence)
-            except trio.WouldBlock:
-                log.warning("request %s ended: its client does not read", job.request.id)
-                self._leave(sequence)
-            else:
-                if isinstance(event, Finish):
-                    self._forget(sequence)
-                    if not sequence.traceless:
-                        self._memory.remember(archived_part(sequence), sequence.request.namespace)
-
-    def _forget(self, sequence: Sequence) -> None:
-        self._live.pop(sequence).reply.close()
 
     def _count(self, result: StepResult) -> None:
         """What a step adds; the rest is read off when somebody looks (`Metrics.watch_loop`)."""
@@ -277,8 +241,8 @@ class DecodeLoop:
 
     async def _audit(self) -> None:
         """Nothing to do: nobody may be waiting, and the engine's cells must be those of the scheduler's mirror."""
-        if self._live:
-            raise RuntimeError(f"{len(self._live)} requests wait and nothing is done for them")
+        if self._clients:
+            raise RuntimeError(f"{len(self._clients)} requests wait and nothing is done for them")
         lengths = await self._thread.call(self._runner.lengths)
         expected = [len(slot.tokens) for slot in self.scheduler.admission.slots.slots]
         if lengths != expected:

@@ -6,42 +6,37 @@ what that refuses is dropped, and blocks among it are counted.
 
 from __future__ import annotations
 
-import hashlib
-import logging
 import time
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import trio
 
 from reame.core.answer_key import answer_key, is_fixed
-from reame.core.events import Delta, Usage
-from reame.errors import RequestError
-from reame.memory.answer_format import Answer
 from reame.runtime.backlog import Backlog, Task
-from reame.runtime.kept import Found, Kept, Question, guarded
+from reame.runtime.disk_threads import DiskThreads
+from reame.runtime.kept import Found, Kept, Question
 from reame.runtime.pins import Pins
+from reame.runtime.texts import Texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from reame.core.batch import Load, Saved
     from reame.core.blocks import Block
+    from reame.core.events import Delta
     from reame.core.request import Request
+    from reame.memory.answer_format import Answer
     from reame.memory.answers import AnswerStats, AnswerStore
     from reame.memory.block_counts import BlockStats
     from reame.memory.block_store import BlockStore
     from reame.runtime.pins import Pin
 
-T = TypeVar("T")
-
 LOOK_UP_S, LOAD_S = 5.0, 60.0
 """Seconds after which a look-up, and a reading of blocks, are a miss."""
 LOGPROB_BYTES = 120
 """Of one probability of one token."""
-
-log = logging.getLogger(__name__)
 
 
 class Memory:
@@ -64,17 +59,14 @@ class Memory:
         self.num_dropped = 0
         self.loses = False
         """What was last to be written was not, or not all of it."""
-        self._io, self._loading, self._writing = (trio.CapacityLimiter(number) for number in (2, 1, 1))
-        """Threads that look something up, which somebody waits for; that read blocks, which may take long, and hold all
-        that they read until it is in the cells; and the flusher's."""
-        self._is_slow = False
-        """The last look-up was given up."""
+        self._looking, self._reading = DiskThreads(2, LOOK_UP_S), DiskThreads(1, LOAD_S)
+        """Somebody waits for what is looked up; what is read may take long, and is held until it is in the cells."""
+        self._writing = DiskThreads(1, LOAD_S)
         self._pins = Pins()
         self._backlog = Backlog()
         self.is_busy: Callable[[], bool] = lambda: False
         """Whether somebody waits for tokens, so that what can wait should."""
-        self._unwritten: dict[bytes, tuple[str, str]] = {}
-        """Texts by their names, with their namespaces."""
+        self._texts = Texts(answers, salt=salt, backlog=self._backlog, threads=self._looking)
         self._eras: Counter[str] = Counter()
 
     async def recall(self, questions: Sequence[Question], namespace: str) -> list[Found]:
@@ -82,14 +74,14 @@ class Memory:
         there before the start is found, and what others take in or away since. All in one hop to an I/O thread: beside
         steps that use all cores each takes milliseconds."""
         recalled = partial(self.kept.recalled, questions, namespace)
-        return await self._look(recalled, [Found()] * len(questions), self._io, LOOK_UP_S)
+        return await self._looking.look(recalled, [Found()] * len(questions))
 
     async def read(self, load: Load) -> tuple[Block, ...]:
         """The blocks asked for, as far as they can be had."""
         sequence = load.sequence
         tokens = sequence.tokens[: load.stop]
         read = partial(self.kept.read, tokens, load.start, sequence.request.namespace)
-        return await self._look(read, (), self._loading, LOAD_S)
+        return await self._reading.look(read, ())
 
     def answer_key(self, request: Request, *, seed_given: bool) -> bytes | None:
         """The name of the request's answer, None when there cannot be an old one."""
@@ -125,54 +117,20 @@ class Memory:
     @property
     def keeps_texts(self) -> bool:
         """`keep_text` does something: there is a store of old answers, which has the texts too."""
-        return self.kept.answers is not None
+        return self._texts.answers is not None
 
     def keep_text(self, name: str, text: str, *, namespace: str, era: int = 0) -> None:
         """Write a text of the API's own under this name, soon, unless `era` is over; `text` finds it at once."""
-        answers, key = self.kept.answers, self._text_key(name, namespace)
-        if answers is None or era != self.era(namespace):
-            return
-        usage = Usage(prompt_tokens=0, cached_tokens=0, completion_tokens=0)
-        answer = Answer(deltas=(Delta(text=text),), reason="stop", usage=usage)
-
-        def write() -> None:
-            if key in self._unwritten:
-                answers.put(key, answer, namespace=namespace)
-                if self._unwritten.pop(key, None) is None:  # it was dropped meanwhile
-                    answers.drop(key)
-
-        if self._backlog.put(Task(namespace, len(text), write)):
-            self._unwritten[key] = namespace, text
+        if era == self.era(namespace):
+            self._texts.keep(name, text, namespace)
 
     async def text(self, name: str, *, namespace: str) -> str | None:
-        """What was kept under this name in this namespace, by whichever process. Raises RequestError (503) when the
-        disk does not say whether there is something."""
-        key = self._text_key(name, namespace)
-        unwritten = self._unwritten.get(key)  # at once: an I/O thread takes away what it has written
-        if unwritten is not None:
-            return unwritten[1]
-        answers = self.kept.answers
-        if answers is None:
-            return None
-        found = await self._look(lambda: (answers.get(key),), None, self._io, LOOK_UP_S)
-        if found is None:
-            raise RequestError(
-                "the server's disk does not answer: try again", status=503, code="disk_error", retry_after=5
-            )
-        (answer,) = found
-        return None if answer is None else "".join(delta.text for delta in answer.deltas)
+        """What was kept under this name in this namespace. Raises RequestError (503) when the disk does not say."""
+        return await self._texts.get(name, namespace)
 
     async def drop_text(self, name: str, *, namespace: str) -> bool:
         """Delete what was kept under this name in this namespace. Whether there was something."""
-        answers, key = self.kept.answers, self._text_key(name, namespace)
-        was_unwritten = self._unwritten.pop(key, None) is not None
-        was_kept = answers is not None and await self._try(partial(answers.drop, key), otherwise=False)
-        return was_unwritten or was_kept
-
-    def _text_key(self, name: str, namespace: str) -> bytes:
-        """Not bound to the model: a conversation may go on with another one."""
-        words = f"{namespace}\0{name}".encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(words, digest_size=32, person=b"reame.text", key=self.kept.salt[:64]).digest()
+        return await self._texts.drop(name, namespace)
 
     def remember(self, tokens: Sequence[int], namespace: str) -> None:
         """Archive a finished generation, before anything else that waits to be written."""
@@ -187,9 +145,7 @@ class Memory:
         self.begin_era(namespace)
         self._backlog.drop(namespace)
         self._pins.drop(namespace)
-        for key, (owner, _) in list(self._unwritten.items()):  # a copy: an I/O thread takes away what it has written
-            if owner == namespace:
-                self._unwritten.pop(key, None)
+        self._texts.forget(namespace)
         erased = trio.Event()
         self._backlog.put(Task(namespace, 0, partial(self.kept.erase, namespace), erased), urgent=True)
         await erased.wait()
@@ -200,7 +156,7 @@ class Memory:
             return
         self._pins.add(pin)
         touch = partial(self.kept.touch, pin.tokens, pin.namespace, until=pin.until)
-        await self._try(touch, None, limiter=self._writing)
+        await self._writing.run(touch, None)
 
     def stats(self) -> tuple[BlockStats | None, AnswerStats | None]:
         """Opens one small file and reads one row; None for what is not kept."""
@@ -209,16 +165,16 @@ class Memory:
 
     async def run(self) -> None:
         """The flusher: writes behind until `close`, then what is left."""
-        await self._try(partial(self.kept.prepare_archive, ""), None, limiter=self._writing)
+        await self._writing.run(partial(self.kept.prepare_archive, ""), None)
         if self.kept.store is not None:
-            await self._try(self.kept.store.prune, None, limiter=self._writing)
+            await self._writing.run(self.kept.store.prune, None)
         while (task := await self._backlog.next()) is not None:
-            cost_s = await self._try(partial(_cost_s, task.job), 0.0, limiter=self._writing)
+            cost_s = await self._writing.run(partial(_cost_s, task.job), 0.0)
             self._backlog.done(task)
             await self._backlog.rest(cost_s, self.is_busy)
         for kept in (self.kept.answers, self.kept.archive):
             if kept is not None:
-                await self._look(kept.close, None, self._writing, LOAD_S)
+                await self._writing.look(kept.close, None)
 
     def close(self) -> None:
         """Nothing more will be kept: `run` ends when all is written."""
@@ -227,24 +183,6 @@ class Memory:
     def _write(self, saved: Saved) -> None:
         """In an I/O thread."""
         self.loses = not self.kept.write(saved, self._pins.until)
-
-    async def _look(self, function: Callable[[], T], otherwise: T, limiter: trio.CapacityLimiter, seconds: float) -> T:
-        """Run it in an I/O thread, which is left to itself when it takes longer, or nobody wants it any more: a disk
-        that hangs must not hold up anybody. Who comes while all threads are left to themselves does not wait either."""
-        if self._is_slow and not limiter.available_tokens:
-            return otherwise
-        with trio.move_on_after(seconds):
-            found = await trio.to_thread.run_sync(guarded, function, otherwise, limiter=limiter, abandon_on_cancel=True)
-            self._is_slow = False
-            return found
-        if not self._is_slow:
-            log.warning("the memory's disk has not answered for %.0f s: going on without what it keeps", seconds)
-        self._is_slow = True
-        return otherwise
-
-    async def _try(self, function: Callable[[], T], otherwise: T, *, limiter: trio.CapacityLimiter | None = None) -> T:
-        """Run it in an I/O thread."""
-        return await trio.to_thread.run_sync(guarded, function, otherwise, limiter=limiter or self._io)
 
 
 def _bytes_of(delta: Delta) -> int:

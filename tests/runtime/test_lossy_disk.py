@@ -59,7 +59,7 @@ async def test_a_disk_that_hangs_holds_up_nobody(tmp_path: Path, monkeypatch: py
                 with trio.fail_after(20):
                     for first in range(4):
                         if first == 2:  # both threads hang: nobody waits for one
-                            monkeypatch.setattr("reame.runtime.memory.LOOK_UP_S", 1e9)
+                            monkeypatch.setattr(memory._looking, "patience_s", 1e9)
                         answer = await up.answer(call_of(prompt_of(9, first), max_tokens=2))
                         assert answer.finishes[0].usage.completion_tokens == 2
             finally:
