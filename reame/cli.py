@@ -98,8 +98,7 @@ def write_in_any_locale() -> None:
 def misuse(error: CycloptsError) -> str:
     """One line that says what is wrong with the command line."""
     if type(error) is MissingArgumentError and error.argument is not None:
-        name = error.keyword or error.argument.name
-        return f"{name} needs a value" if name.startswith("-") else f"{name} is missing"
+        return f"{error.keyword} needs a value" if error.keyword else f"{error.argument.name} is missing"
     if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
         return f"too many arguments: {' '.join(error.unused_tokens)}"
     text = " ".join(str(error).split()).removesuffix(" Did you mean -?").removesuffix(".")

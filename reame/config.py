@@ -127,7 +127,7 @@ class SchedulerConfig:
 
 @frozen(kw_only=True)
 class MemoryConfig:
-    """What is kept on disk so that it is not computed again. Nothing of it ever changes an answer."""
+    """What is kept on disk so that it is not computed again. Changes no answer (with K-quants: see engine.exact)."""
 
     enabled: bool = setting(True, Flag(), "Keep what was computed on disk; false = live cells only, gone at the end.")
     path: str = setting("", Place(), "Directory for it; empty = memory/ in the cache directory ($REAME_CACHE).")
@@ -156,7 +156,7 @@ class MemoryConfig:
 
 @frozen(kw_only=True)
 class SpeculationConfig:
-    """Guessing what comes next, and verifying the guesses in one step. Never changes a text."""
+    """Guessing what comes next, and verifying it in one step. Changes no text (with K-quants: see engine.exact)."""
 
     enabled: bool = setting(
         True, Flag(), "Verify guesses from the prompt, from past answers and from forms, where measured steps say so."
@@ -227,7 +227,7 @@ class ServerConfig:
     )
     max_body_mb: int = setting(16, Whole(1, 1024), "A larger request body gets status 413 (MiB).")
     keep_alive_s: float = setting(
-        5.0,
+        2.0,
         Number(0.01, 3600),
         "A stream sends a comment this often while it has no text, so that proxies keep it (seconds).",
     )

@@ -58,6 +58,11 @@ PENALTIES: dict[str, Schema] = {
         propertyNames={"pattern": "^(0|[1-9][0-9]{0,8})$"},
     ),
 }
+STRUCTURED = part(
+    {"json": JSON_SCHEMA, **CONSTRAINTS, "json_object": flag("Any object.")},
+    note="vLLM's name for constraints: one of these.",
+)
+VARIABLES = record(note="More variables for the model's chat template.")
 STOP = either(SHORT, many(SHORT, maxItems=MAX_STOPS), note="The answer ends before these.")
 BEST_OF = either(
     whole(1, MOST_CANDIDATES), one_of("auto"), note="Candidates that vote; the elected answer is given, or the first n."
@@ -74,12 +79,20 @@ ANSWERING: dict[str, Schema] = {
     "stream": flag("Server-sent events, as the answer comes."),
     "stream_options": part({"include_usage": flag("A last chunk with the usage.")}),
     "response_format": RESPONSE_FORMAT,
-    "structured_outputs": part(
-        {"json": JSON_SCHEMA, **CONSTRAINTS, "json_object": flag("Any object.")},
-        note="vLLM's name for constraints: one of these.",
-    ),
+    "structured_outputs": STRUCTURED,
     "reame": REAME,
 }
+OF_CHATS: dict[str, Schema] = {
+    **SAMPLING,
+    **PENALTIES,
+    "n": whole(1, 1, "There is one answer."),
+    "best_of": BEST_OF,
+    "stream": flag(),
+    "structured_outputs": STRUCTURED,
+    "chat_template_kwargs": VARIABLES,
+    "reame": REAME,
+}
+"""What protocols that become a chat take as it is."""
 BODIES: dict[str, Schema] = {
     "ChatRequest": part(
         {
@@ -91,7 +104,7 @@ BODIES: dict[str, Schema] = {
             "tool_choice": TOOL_CHOICE,
             "parallel_tool_calls": flag(),
             "modalities": many(one_of("text")),
-            "chat_template_kwargs": record(note="More variables for the model's chat template."),
+            "chat_template_kwargs": VARIABLES,
         },
         "messages",
     ),
@@ -113,14 +126,11 @@ BODIES: dict[str, Schema] = {
             "model": ANSWERING["model"],
             "system": ANTHROPIC_TEXT,
             "stop_sequences": many(SHORT, maxItems=MAX_STOPS),
-            **SAMPLING,
-            "stream": flag(),
+            **OF_CHATS,
             "tools": many(ANTHROPIC_TOOL, maxItems=MAX_TOOLS),
             "tool_choice": ANTHROPIC_CHOICE,
             "output_config": part({"format": ANTHROPIC_FORMAT}),
             "output_format": ANTHROPIC_FORMAT,
-            "best_of": BEST_OF,
-            "reame": REAME,
         },
         "messages",
         "max_tokens",
@@ -140,13 +150,8 @@ BODIES: dict[str, Schema] = {
             "tools": many(RESPONSES_TOOL, maxItems=MAX_TOOLS),
             "tool_choice": RESPONSES_CHOICE,
             "parallel_tool_calls": flag(),
-            "stream": flag(),
-            **SAMPLING,
+            **OF_CHATS,
             "stop": STOP,
-            "presence_penalty": PENALTIES["presence_penalty"],
-            "frequency_penalty": PENALTIES["frequency_penalty"],
-            "best_of": BEST_OF,
-            "reame": REAME,
         },
         "input",
     ),

@@ -92,6 +92,7 @@ class Protocols:
         return json_response(kept["response"])
 
     async def delete_response(self, name: str) -> Response:
+        self.routes.served()  # before, nobody knows what is kept
         if not await self.routes.intake.drop_text(name, namespace=g.key):
             raise self._unknown(status=404, param=None)
         return json_response({"id": name, "object": "response", "deleted": True})
@@ -115,6 +116,7 @@ class Protocols:
 
     async def _kept(self, name: str, *, status: int = 400, param: str | None = "previous_response_id") -> Any:
         """The response of this name, and all messages up to its own. Raises RequestError when it is not there."""
+        self.routes.served()  # before, nobody knows what is kept
         text = await self.routes.intake.text(name, namespace=g.key)
         if text is None:
             raise self._unknown(status=status, param=param)

@@ -1,7 +1,7 @@
 """The endpoints: bytes in, checked by `schema`, answered through the intake.
 
-`/health` is open to everyone. All else, metrics too, needs a key when there are keys. Until the model can answer, the
-models' list is 503 like the rest, so that probes which look there wait as well.
+`/health` and the API's description are open to everyone. All else, metrics too, needs a key when there are keys. Until
+the model can answer, the models' list is 503 like the rest, so that probes which look there wait as well.
 """
 
 from __future__ import annotations

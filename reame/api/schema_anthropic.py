@@ -14,17 +14,25 @@ from attrs import frozen
 
 from reame.api.schema_chat import read_chat
 from reame.api.schema_fields import Fields, kind, parse_object
+from reame.api.schema_format import FORM_FIELDS
 from reame.errors import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from reame.api.schema import Limits, Wanted
 
 FAILED = "The tool failed."
 """Before the text of a result with `is_error`, for a model that is shown nothing else of it."""
-_SAME = ("model", "max_tokens", "temperature", "top_p", "top_k", "stream", "min_p", "seed", "best_of", "reame")
-"""Fields that mean the same in both; Reame's own among them."""
+PLAIN = (
+    *("model", "temperature", "top_p", "top_k", "min_p", "seed", "repeat_penalty", "repetition_penalty"),
+    *("repeat_last_n", "presence_penalty", "frequency_penalty", "logit_bias", "chat_template_kwargs"),
+    *("stream", "best_of", "reame", *FORM_FIELDS),
+)
+"""Fields that mean the same in chats and in protocols that become one; other servers' and Reame's own among them."""
+_ELSEWHERE = {
+    "stop": "stop_sequences", "max_completion_tokens": "max_tokens", "response_format": "output_config.format",
+}  # fmt: skip
 MESSAGES_NAMES = {
     r"stop": "stop_sequences",
     r"response_format(\.json_schema)?": "output_config.format",
@@ -48,6 +56,7 @@ def read_anthropic(raw: bytes, limits: Limits) -> MessagesWanted:
     fields = Fields(parse_object(raw))
     if fields.get("max_tokens") is None:
         raise fields.fault("max_tokens", "is required.")
+    refuse_names_of_chats(fields, _ELSEWHERE)
     return _wanted(_chat_body(fields), limits)
 
 
@@ -73,6 +82,15 @@ def named(names: dict[str, str]) -> Iterator[None]:
         raise _renamed(error, names) from None
 
 
+def refuse_names_of_chats(fields: Fields, names: Mapping[str, str]) -> None:
+    """Fields that chats have, by what they are called here: an answer that heeds them not would look as if it did.
+    Raises RequestError (400)."""
+    for name, own in names.items():
+        if fields.get(name) is not None:
+            raise fields.fault(name, f"is a field of chats: here it is `{own}`.")
+    fields.whole("n", 1, 1)
+
+
 def _renamed(error: RequestError, names: dict[str, str]) -> RequestError:
     for chat, own in names.items():
         param, found = re.subn(rf"^{chat}(?![^.\[])", own, error.param or "")
@@ -83,7 +101,7 @@ def _renamed(error: RequestError, names: dict[str, str]) -> RequestError:
 
 
 def _chat_body(fields: Fields) -> dict[str, Any]:
-    body = {name: fields.get(name) for name in _SAME}
+    body = {name: fields.get(name) for name in (*PLAIN, "max_tokens")}
     body["stop"] = fields.texts("stop_sequences")
     body["messages"] = [*_system(fields), *_messages(fields)]
     body["stream_options"] = {"include_usage": True}
@@ -199,6 +217,7 @@ def _tool(fields: Fields, index: int, value: Any) -> dict[str, Any]:
         "name": inner.text("name"),
         "description": inner.text("description") or "",
         "parameters": schema.values if schema else {"type": "object", "properties": {}},
+        "strict": inner.flag("strict"),
     }
     return {"type": "function", "function": function}
 

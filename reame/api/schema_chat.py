@@ -79,7 +79,7 @@ def read_chat(raw: bytes, limits: Limits) -> Wanted:
 def _read_logprobs(fields: Fields) -> int | None:
     wanted = fields.flag("logprobs")
     top = fields.whole("top_logprobs", 0, MAX_TOP_LOGPROBS)
-    if top is not None and not wanted:
+    if top and not wanted:
         raise fields.fault("top_logprobs", "needs logprobs to be true.")
     return (top or 0) if wanted else None
 

@@ -31,6 +31,8 @@ _TOP: dict[str, Kind] = {
     "grammar": "grammar",
 }
 """Other servers' fields at the top of a request."""
+FORM_FIELDS = (*_TOP, "structured_outputs", "structural_tag")
+"""Fields beside `reame` that say what an answer must be, on every endpoint that answers."""
 
 
 @frozen

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
-from reame.api.schema_anthropic import named
+from reame.api.schema_anthropic import PLAIN, named, refuse_names_of_chats
 from reame.api.schema_chat import read_chat
 from reame.api.schema_fields import Fields, kind, parse_object
 from reame.api.schema_messages import read_arguments
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from reame.api.schema import Limits, Wanted
 
 Message = dict[str, Any]
-_SAME = (
-    *("model", "temperature", "top_p", "stream", "parallel_tool_calls"),
-    *("stop", "seed", "top_k", "min_p", "presence_penalty", "frequency_penalty", "best_of", "reame"),
-)
+_ELSEWHERE = {
+    "max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens", "messages": "input",
+    "response_format": "text.format",
+}  # fmt: skip
 RESPONSES_NAMES = {
     r"max_tokens": "max_output_tokens",
     r"response_format(\.json_schema)?": "text.format",
@@ -74,6 +74,7 @@ def read_responses(raw: bytes, limits: Limits) -> ResponsesWanted:
     for name in ("background", "conversation", "prompt"):
         if fields.get(name) not in (None, False):
             raise fields.fault(name, "is not supported by this server: leave it out.")
+    refuse_names_of_chats(fields, _ELSEWHERE)
     previous = fields.text("previous_response_id") or ""
     asked = ResponsesWanted(
         chat=_chat_body(fields),
@@ -92,7 +93,7 @@ def read_responses(raw: bytes, limits: Limits) -> ResponsesWanted:
 
 
 def _chat_body(fields: Fields) -> dict[str, Any]:
-    body = {name: fields.get(name) for name in _SAME}
+    body = {name: fields.get(name) for name in (*PLAIN, "parallel_tool_calls", "stop")}
     body["max_tokens"] = fields.get("max_output_tokens")
     body["stream_options"] = {"include_usage": True}
     if _LOGPROBS in (fields.texts("include") or ()) or fields.get("top_logprobs") is not None:

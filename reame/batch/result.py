@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from reame.batch.line import Fault
     from reame.errors import RequestError
 
+_LINE_ENDS = {ord(letter): f"\\u{ord(letter):04x}" for letter in "\x85\u2028\u2029"}
+
 
 @frozen(kw_only=True)
 class Outcome:
@@ -107,10 +109,10 @@ def read_result(raw: bytes) -> Result | None:
 
 
 def _encoded(value: Mapping[str, Any]) -> bytes:
-    """As readable text; escaped where it holds half of a surrogate pair, as an answer in JSON may, or what is said of a
-    schema: UTF-8 has no word for that."""
+    """As readable text, but for line ends that only some programs take for such; escaped where it holds half of a
+    surrogate pair, as an answer in JSON may, or what is said of a schema: UTF-8 has no word for that."""
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_LINE_ENDS).encode()
     except UnicodeEncodeError:
         return json.dumps(value, separators=(",", ":")).encode()
 

@@ -1,3 +1,3 @@
-"""The subcommands of `reame`: a light file each (`serve`, `run`, `warm`, `cache`, `models`, `config`), which registers
+"""The subcommands of `reame`: a light file each (`serve`, `run`, `batch`, `doctor` and so on), which registers
 itself on the app in `reame.cli`, and beside it what the command needs for its work, imported only when it runs.
 """

@@ -150,7 +150,7 @@ def _cells(question: Question, line: bytes) -> list[str]:
     except ValueError:
         return [*nothing, cut or "the answer is no JSON"]
     if not question.properties:
-        return [_cell(value), ""]
+        return [*nothing, cut] if cut else [_cell(value), ""]  # half a number is a number too
     return [*(_cell(value.get(name)) for name in question.properties), ""]
 
 

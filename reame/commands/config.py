@@ -30,8 +30,8 @@ def register(app: App) -> None:
 
 
 def show(
-    *,
     config: File = None,
+    *,
     set_: Sets = None,
     as_json: Annotated[bool, Switch, Parameter("--json")] = False,
 ) -> int:
@@ -42,7 +42,7 @@ def show(
     config
         The file to read; else $REAME_CONFIG, etc/reame.toml, /etc/reame/reame.toml, or the defaults.
     set_
-        table.key=value, over the file; may be given more than once.
+        A single setting, such as --set server.port=9000. May be repeated; wins over the file.
     as_json
         Print one JSON object with source, config and origins.
     """
@@ -63,7 +63,7 @@ def check(config: File = None, *, set_: Sets = None) -> int:
     config
         The file to check; else the one that `reame serve` would read.
     set_
-        table.key=value, over the file; may be given more than once.
+        A single setting, such as --set server.port=9000. May be repeated; wins over the file.
     """
     try:
         loaded = load_config(config, sets=set_ or ())

@@ -13,7 +13,12 @@ File = Annotated[
 ]
 Sets = Annotated[
     tuple[str, ...],
-    Parameter(name="--set", negative="", show_default=False, help="A single setting, such as --set memory.path=DIR."),
+    Parameter(
+        name="--set",
+        negative="",
+        show_default=False,
+        help="A single setting, such as --set engine.context=4096. May be repeated; wins over the file.",
+    ),
 ]
 AsJson = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="For programs: JSON.")]
 Key = Annotated[str, Parameter(help="The name of the API key, as in server.api_keys_file.")]

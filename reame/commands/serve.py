@@ -19,7 +19,7 @@ async def serve(
     config: Annotated[Path | None, cyclopts.Parameter(name=["--config", "-c"])] = None,
     sets: Annotated[tuple[str, ...], cyclopts.Parameter(name="--set", negative="", show_default=False)] = (),
 ) -> int:
-    """Serve one model to OpenAI clients, as the config says.
+    """Serve one model to OpenAI clients, as the config says. Another model: --set model.path=NAME.
 
     Ready when `/health` answers 200. SIGTERM or Ctrl-C: running requests may finish for server.grace_s seconds; a
     second one stops at once. SIGHUP: the API keys and log.level are read again, and nobody is disturbed. Sockets that
@@ -56,6 +56,7 @@ async def serve_config(config: Config, *, read: Callable[[], Config] | None = No
     from reame.runtime.reload import Reload
 
     logs.configure(config.log.level, config.log.format)
+    os.umask(0o077)  # what is kept of people's texts is for nobody else on this machine
     keys = load_api_keys(config.server.api_keys_file) if config.server.api_keys_file else ()
     sockets = inherited(os.environ, has_keys=bool(keys))
     path = resolve(config.model.path)

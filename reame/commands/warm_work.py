@@ -48,7 +48,7 @@ def read_files(files: Sequence[Path], *, is_system: bool, is_messages: bool, pin
     for file in files:
         text = _text_of(file)
         if is_messages:
-            bodies[printable(file)] = {"messages": _messages_of(file, text)} | more
+            bodies[printable(file)] = _chat_of(file, text) | more
         elif is_system:
             # With a user's turn behind it, templates that know no system role take it too, and more is in common.
             turns = [{"role": "system", "content": text}, {"role": "user", "content": ""}]
@@ -68,16 +68,17 @@ def _text_of(file: Path) -> str:
         raise ConfigError(f"{printable(file)}: cannot be read: {reason.lower()}") from None
 
 
-def _messages_of(file: Path, text: str) -> list[Any]:
+def _chat_of(file: Path, text: str) -> dict[str, Any]:
+    """Whole: tools and the like are part of a prompt too. But for the model's name, as whoever runs is asked."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         where = f" ({error.msg} in line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
         raise ConfigError(f"{printable(file)}: not JSON{where}; without --messages it would be taken as text") from None
-    messages = value.get("messages") if isinstance(value, dict) else value
-    if not isinstance(messages, list):
+    chat = value if isinstance(value, dict) else {"messages": value}
+    if not isinstance(chat.get("messages"), list):
         raise ConfigError(f'{printable(file)}: neither a list of messages nor an object with "messages"')
-    return messages
+    return {name: part for name, part in chat.items() if name != "model"}
 
 
 @frozen
@@ -140,7 +141,8 @@ def url_of(server: ServerConfig) -> str:
 def _secret_in(file: Path) -> str:
     lines = [line.strip() for line in _text_of(file).splitlines()]
     keys = [line for line in lines if line and not line.startswith("#")]
-    secret = keys[0].rpartition(":")[2].strip() if keys else ""
+    name, colon, key = (keys[0] if keys else "").partition(":")
+    secret = (key if colon else name).strip()  # as the server reads it: a key may hold a colon
     if not secret or not all("!" <= letter <= "~" for letter in secret):
         raise ConfigError(f"{printable(file)}: no key in its first line; write the key there, alone or as `name:key`")
     return secret

@@ -31,7 +31,8 @@ LOCATING_S = 0.4
 MOST_LEFT_OUT = 32
 """Of the schema of a tool that is not strict."""
 _LEFT_OUT = frozenset(
-    {"pattern", "minProperties", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
+    {"pattern", "minProperties", "maxProperties", "patternProperties", "multipleOf", "enum", "const"}
+    | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
 )
 
 _NUM_BYTES = 256
@@ -117,6 +118,8 @@ def _without(schema: Any, fault: ConstraintFault) -> Any:
         rest["anyOf"] = value
     elif fault.keyword not in _LEFT_OUT:
         raise fault
+    elif fault.keyword == "patternProperties":
+        rest.pop("additionalProperties", None)  # what matched a pattern would be forbidden now
     return with_at(schema, fault.path, rest)
 
 

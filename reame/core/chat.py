@@ -45,8 +45,6 @@ class ChatTemplate:
 
     def __init__(self, source: str, *, bos_text: str = "", eos_text: str = "") -> None:
         """Raises ModelError for a source that is not a Jinja template."""
-        self._knows_tools = knows_tools(source)
-        self._knows_calls = "tool_calls" in source
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _Generation]
         )
@@ -59,6 +57,7 @@ class ChatTemplate:
             raise ModelError(f"the model's chat template is broken{where}: {_one_line(error)}") from error
         except (RecursionError, MemoryError, SyntaxError) as error:
             raise ModelError("the model's chat template is broken: it is nested too deeply") from error
+        self._knows_tools = knows_tools(source, self._tried)
 
     def render(self, chat: Chat, *, now: datetime | None = None) -> str:
         """The text to be completed: it ends with the opening of the assistant's answer.
@@ -69,7 +68,7 @@ class ChatTemplate:
         """
         messages = [_plain(message) for message in chat.messages]
         variables: dict[str, Any] = {"documents": None, **chat.variables, "tools": list(chat.tools) or None}
-        if not (self._knows_tools if chat.tools else self._knows_calls):
+        if not self._knows_tools:
             messages, variables["tools"] = in_general_words(messages, chat.tools), None
         if now is not None:
             variables["strftime_now"] = now.strftime
@@ -100,6 +99,14 @@ class ChatTemplate:
         if incomplete:
             return incomplete[0]
         raise refusals[0]
+
+    def _tried(self, variables: Mapping[str, Any]) -> str:
+        """What comes of a conversation that nobody had; "" when the template refuses or fails."""
+        try:
+            own = {"documents": None, "strftime_now": lambda form: "", "range": _bounded_range()}
+            return self._run({**own, **variables})
+        except RequestError:
+            return ""
 
     def _run(self, variables: Mapping[str, Any]) -> str:
         try:

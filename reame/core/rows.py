@@ -22,6 +22,9 @@ MOST_RESTORED = 2048
 PROBE_STEPS = 200
 """So many steps after the last draft one is verified that does not seem to pay: T(rows) is then measured anew."""
 
+QUIET_STEPS = 50
+"""So many steps without a person, and none is expected before the end of a long one."""
+
 PROBE_SURVIVAL = 0.5
 """Only a draft whose first token is at least this likely is worth a probe."""
 
@@ -34,6 +37,8 @@ class RowPlanner:
         self._lane = lane
         self._cost = cost
         self._undrafted = 0
+        self._quiet = 0
+        """Steps since a person had rows."""
 
     def restores(self, running: Seq[Sequence]) -> list[Restore]:
         """Blocks for the sequences that have some, the oldest first, as many as one step can bear."""
@@ -44,6 +49,7 @@ class RowPlanner:
     def slices(self, running: Seq[Sequence]) -> list[Slice]:
         """People's rows as if nobody else were there, then what background work may add to them."""
         people = [s for s in running if not s.request.background]
+        self._quiet = 0 if people else self._quiet + 1
         slices = self._divide(people or running, len(running))
         if not people or len(people) == len(running):
             return slices
@@ -124,8 +130,8 @@ class RowPlanner:
         """How long a step with a prompt in it may take: no longer than whoever would feel it can bear."""
         if any(s.decodes and not s.request.background for s in running):
             return self._limits.step_seconds
-        alone = len(running) == 1 and not running[0].request.background
-        return self._limits.lone_seconds if alone else self._limits.prefill_seconds
+        is_lone = self._quiet > QUIET_STEPS if self._quiet else len(running) == 1
+        return self._limits.lone_seconds if is_lone else self._limits.prefill_seconds
 
     def _prefill_rows(self, decoding_rows: int, seconds: float) -> int:
         """Rows for prompts beside `decoding_rows`: the step has a whole number of groups of rows, the one that is

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class Scheduler:
     """Owner of all sequences and slots. Between `plan` and `commit` nothing else may be called.
 
-    `num_rows` were computed and `num_drawn` tokens drawn since the start, and `drafts` of each source verified;
-    counted before anybody's end can be seen.
+    `num_rows` were computed and `num_drawn` tokens of answers drawn since the start, and `drafts` of each source
+    verified; counted before anybody's end can be seen.
     `piece` gives a token's bytes, `eog_tokens` end a generation, `block_tokens` are captured as one block for the disk
     (0: none are). Times are seconds on one clock of the caller's.
     """
@@ -149,7 +149,6 @@ class Scheduler:
     def commit(self, batch: Batch, result: StepResult, now: float) -> None:
         """Take in what the step gave. After an error the batch's cells hold garbage; its sequences end."""
         slots = self.admission.slots
-        self.num_drawn += sum(len(output.tokens) for output in result.outputs)
         self._capture.earn(result.seconds)
         self._capture.spend(result.saved)
         if batch.restores and not self._take_restored(batch, result):
@@ -225,7 +224,10 @@ class Scheduler:
             self._take_drawn(sequence, output, now)
 
     def _take_drawn(self, sequence: Sequence, output: Output, now: float, *, begins: bool = False) -> None:
-        if reason := self._telling.drawn(sequence, output, now, begins=begins):
+        before = sequence.num_generated
+        reason = self._telling.drawn(sequence, output, now, begins=begins)
+        self.num_drawn += sequence.num_generated - before
+        if reason:
             self._finish(sequence, reason, now)
 
     def _finish(

@@ -18,7 +18,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 MOST_CALLS = 16
@@ -40,9 +40,29 @@ _OTHER_FORMS = ("<function=", "<arg_key>")
 """Of Qwen3-Coder and its successors, and of GLM: between the same marks, but no JSON."""
 
 
-def knows_tools(template: str) -> bool:
-    """Whether a chat template shows tools to its model, and writes calls the way they are read here."""
-    return "tools" in template and OPEN in template and not any(form in template for form in _OTHER_FORMS)
+_TOOL, _CALL = "reame_shows_this", "reame_calls_this"
+_TRIED: dict[str, Any] = {
+    "messages": [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "", "tool_calls": [
+            {"id": "call_0000", "type": "function", "function": {"name": _CALL, "arguments": {"b": "c"}}},
+        ]},
+        {"role": "tool", "tool_call_id": "call_0000", "name": _CALL, "content": "d"},
+    ],
+    "tools": [{"type": "function", "function": {
+        "name": _TOOL, "description": "e", "parameters": {"type": "object", "properties": {"b": {"type": "string"}}},
+    }}],
+    "add_generation_prompt": True,
+}  # fmt: skip
+
+
+def knows_tools(template: str, rendered: Callable[[Mapping[str, Any]], str]) -> bool:
+    """Whether a chat template shows tools to its model, and writes calls the way they are read here. `rendered` is what
+    it makes of variables; some name tools and mean others, such as SmolLM3's."""
+    if OPEN not in template or any(form in template for form in _OTHER_FORMS):
+        return False
+    text = rendered(_TRIED)
+    return _TOOL in text and _CALL in text
 
 
 def in_general_words(messages: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> list[dict[str, Any]]:

@@ -14,13 +14,20 @@ from reame.core.vote_script import num_words
 _EQUATION = re.compile(r"\d.{0,12}=\s*[^\w\s]{0,3}\s?\d")
 _LETTERED = re.compile(r"\W*+[A-Za-z]\W+\d")
 """A number that has a letter: it is the number that counts."""
+_THOUGHT, _THINKS = re.compile(r"\A.*</think>\s*", re.DOTALL), re.compile(r"\s*<think>")
+"""What goes before an answer, and is no part of it; and what has come to none."""
 SENTENCE = 16
 """Words of a single sentence at most; with one number in it, that is the answer."""
 
 
 def ballot(text: str, vote: VoteKind, *, is_label: bool = False) -> Ballot | None:
     """What `text` says about that which is voted on; None when it says nothing about it, and so does not vote.
-    `is_label`: it is one of the labels of a list, whole, and labels may differ in a single sign."""
+    Thinking in front of it is left out. `is_label`: it is one of the labels of a list, whole, and labels may differ in
+    a single sign."""
+    if not is_label:
+        text = _THOUGHT.sub("", text)
+        if _THINKS.match(text):
+            return None
     if vote == "auto":
         vote = guessed(text)
     if vote == "json":

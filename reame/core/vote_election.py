@@ -84,6 +84,7 @@ class Election:
         num_open = len(self._lengths)
         most, second = (len(groups[0]) if groups else 0), (len(groups[1]) if len(groups) > 1 else 0)
         has_majority = 2 * most > len(self.votes) + num_open
-        has_most = self._kind in ("number", "choice") and most > second + num_open
+        is_one_kind = len({vote.ballot.kind for vote in self.votes.values()}) <= 1  # else the kinds are counted first
+        has_most = self._kind in ("number", "choice") and is_one_kind and most > second + num_open
         if has_majority or has_most:
             self._speaker = rank(self.size, groups[0][0], self.votes[groups[0][0]].length)

@@ -34,8 +34,8 @@ _OPERATOR = (
     r"(?:[ ]?(?:\*\*|[-+*/\u00d7\u00b7\u00f7\u00b1\u2212\u2013]|\\(?:cdot|times|div|pm)(?![a-z]))[ ]?"
     r"|:(?=\0)|[ ]:[ ]|[ ](?:x|plus|minus|times)[ ](?=\0))"
 )
-_BOUND = r"(?:(?<![-=\"'/])(?<!\w\w)(?<![</]\w)(?:[<>≤≥]=?|\\[lg](?:eq?|t)(?![a-z]))[ ]?)"
-"""A sign that says more or less, and is no arrow and no end of an HTML tag."""
+_BOUND = r"(?:(?<![-=\"'/])(?<!\w\w)(?<![</]\w)(?:[<>≤≥]=?|\\[lg](?:eq?|t)(?![a-z]))[ ]?|(?:\u00b1|\\pm(?![a-z]))[ ]?)"
+"""A sign that says more or less, and is no arrow and no end of an HTML tag; or that says both."""
 _TERM = rf"(?:{_BOUND}?(?![\^)}}\]]){_PIECE}(?:(?:{_OPERATOR}|[ ](?=[\\√π]))?{_PIECE})*)"
 _AND = r"(?:,?[ ](?:and|or|to|und|oder|bis|et|ou|y|e|o)[ ](?!=)|[ ]?[、和与與或][ ]?)"
 _UNIT = r"""(?:

@@ -25,6 +25,13 @@ _YES_NO = re.compile(
 """Followed by a sign or by the beginning of a sentence: "No idea" and "No. 5" are something else."""
 _CLAUSE = re.compile(r"\n|(?<=[^\W\d_]{4})[.:;!?]\s|,?\sbecause\b|\s[-\u2013\u2014]\s")
 """Ends a class that is followed by reasons. What ends in a point after less than four letters may be shortened."""
+_HEADING = re.compile(
+    r"\W*+(?:[^\W\d_]{1,20}\s)?(?:answer|category|class|classification|genre|intent|kategorie|klasse|label|language|mood|"
+    r"priority|rating|result|sentiment|severity|stance|status|tag|theme|thema|tone|topic|type|urgency|verdict)"
+    r"\s?:\W*\s(?=\s*[^\W_])",
+    re.IGNORECASE,
+)
+"""What a class stands behind."""
 _BULLET = re.compile(r"^(?:[-+*\u2022]|#{1,6})\s+")
 _EDGES = " .,:;!?\u2026\u00bf\u00a1\"'`\u00b4\u2018\u2019\u201c\u201d\u201e\u201a«»\u2039\u203a()[]{}*_" + (
     "。、\uff0c\uff0e\uff1a\uff1b\uff01\uff1f\uff08\uff09「」『』【】《》〈〉।॥"
@@ -60,8 +67,12 @@ def normal(text: str) -> str:
 
 
 def _label(text: str) -> str | None:
-    """What the text opens with; all of it, if it is short; else its first clause, if that is."""
+    """What the text opens with; all of it, or its first line, if that is short; else its first clause, if that is."""
     if opened := opening(text):
         return opened
-    place = text if is_short(text) else _CLAUSE.split(text.strip(_EDGES), maxsplit=1)[0]
+    text = text.strip(_EDGES)
+    if found := _HEADING.match(text):
+        return _label(text[found.end() :])
+    line = text.split("\n", 1)[0]
+    place = next((whole for whole in (text, line) if is_short(whole)), None) or _CLAUSE.split(text, maxsplit=1)[0]
     return (normal(place) or None) if is_short(place) else None

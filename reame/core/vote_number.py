@@ -1,8 +1,9 @@
 """The final number of a text, in a form in which equal numbers are equal strings. Pure.
 
 Read are signs, decimals, thousands, both locales (3.14 and 3,14; 1,234.56 and 1.234,56; 1 234 and 1'234 and the Indian
-12,34,567), fractions (3/4, 1 1/2, one character, LaTeX), per cent (a hundredth), powers of ten, and words such as
-million. Units and currencies are left out: 18, $18 and 18 eggs are the same. A sign touches its digit or currency.
+12,34,567), fractions (3/4, 1 1/2, one character, LaTeX), per cent (a hundredth), powers of ten, words such as million,
+and behind an amount of money k, M and bn. Units and currencies are left out: 18, $18 and 18 eggs are the same. A sign
+touches its digit or currency.
 
 A single comma before three digits separates thousands, a single point decimals; the other way round in a text that
 has a number such as 3,14 or 1.234,56 and none such as 3.14. In brackets a comma separates: (3,4) is a pair.
@@ -24,6 +25,7 @@ _READABLE = (
     (re.compile(r"\\[dtc]frac"), r"\\frac"),
     (re.compile(r"(?<=\d)\s{0,2}(?=\\frac)"), " "),
     (re.compile(r"\\frac\s*\{\s*([-+\u2212]?)\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}"), r"\1\2/\3"),
+    (re.compile(r"\\frac\s?(\d)\s?(\d)(?!\d)"), r"\1/\2"),
     (re.compile(r"\{,\}"), ","),
     (re.compile(r"\\[,!; ()\[\]]|\\(?:left|right)(?![a-z])|\\(?=[{}$%])"), ""),
     (re.compile(r"\^\{?\\circ\}?"), "\u00b0"),
@@ -35,7 +37,8 @@ _SPACES = "\u00a0\u202f\u2009 "
 _NUMBER = re.compile(
     rf"""
     (?<![^\W{UNSPACED}{HANGUL}])(?<!\^)(?<!\^[-+{{])(?<!\d[.,])
-    (?:(?P<sign>(?<![\d)])[-\u2212+]|(?<!\d[ ])\b(?i:minus|negative)\s{{1,3}}|[负負]|マイナス)?(?:[$€£¥₹]\s?)?)?
+    (?:(?P<sign>(?<![\d)])[-\u2212+]|(?<!\d[ ])\b(?i:minus|negative)\s{{1,3}}|[负負]|マイナス)?
+      (?P<currency>[$€£¥₹]\s?)?)?
     (?:
       (?P<whole>\d+\s)?(?<!/)(?P<over>\d+)\s?[/\u2044]\s?(?P<under>\d+)(?![\d/])
     | (?P<body>\d{{1,3}}(?:[{_SPACES}'\u2019]\d{{3}}(?!\d))+(?:[.,]\d+)?|\d+(?:[.,]\d+)*|[.]\d+)
@@ -47,15 +50,18 @@ _NUMBER = re.compile(
     (?:\s?(?P<percent>[%\uff05]|percent\b|per\s+cent\b|Prozent\b)
      |\s?(?P<scale>(?:thousand|million|billion|trillion|Tausend|Millionen|Million|Mio|Milliarden|Milliarde|Mrd)\b
        |[万萬亿億]))?
+    (?(currency)(?:(?P<short>[kKmMB]|mn|bn)(?!\w))?)
     """,
     re.VERBOSE,
 )  # fmt: skip
+_REASON = re.compile(r",?\s(?:since|because|as|weil|denn|car|porque)\s|(?<=\d)\s\((?=[^()\n]*=)", re.IGNORECASE)
+"""Behind an answer: what is calculated there leads to it, or goes on from it."""
 _GLUED = re.compile(r"[A-Za-z]{1,3}\d")
 """Behind what only begins like a number: 1920x1080, 3f2a."""
 _SIMPLER = str.maketrans("\u00a0\u202f\u2009", "   ", "$€£¥₹")
 _SCALES = {
     "thousand": 3, "tausend": 3, "million": 6, "millionen": 6, "mio": 6, "billion": 9, "milliarde": 9, "milliarden": 9,
-    "mrd": 9, "trillion": 12, "万": 4, "萬": 4, "亿": 8, "億": 8,
+    "mrd": 9, "trillion": 12, "k": 3, "m": 6, "mn": 6, "b": 9, "bn": 9, "万": 4, "萬": 4, "亿": 8, "億": 8,
 }  # fmt: skip
 _COMMA_DECIMAL = re.compile(r"(?<![\d.,])\d{1,3}(?:\.\d{3})+,\d+(?![\d.,]\d)|(?<![\d.,])\d+,\d{1,2}(?!\d|[.,]\d)")
 _POINT_DECIMAL = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+\.\d+(?![\d.,]\d)|(?<![\d.,])\d+\.\d{1,2}(?!\d|[.,]\d)")
@@ -68,8 +74,9 @@ def final_number(text: str) -> str | None:
     text = _readable(plain(text))
     comma = bool(_COMMA_DECIMAL.search(text)) and not _POINT_DECIMAL.search(text)
     part = final_part(text)
-    if part and (found := expressions(part, comma=comma)):
-        return answer(found).value
+    for place in (_REASON.split(part, maxsplit=1)[0], part) if part else ():
+        if found := expressions(place, comma=comma):
+            return answer(found).value
     found = expressions(text, comma=comma)
     return found[-1].value if found else None
 
@@ -135,8 +142,8 @@ def _value(match: re.Match[str], *, comma: bool) -> Fraction | None:
         value *= Fraction(10) ** int(exponent.replace("\u2212", "-"))
     if match["percent"]:
         value /= 100
-    if match["scale"]:
-        value *= 10 ** _SCALES[match["scale"].lower()]
+    if scale := match["scale"] or match["short"]:
+        value *= 10 ** _SCALES[scale.lower()]
     return -value if match["sign"] and match["sign"][0] not in "+" else value
 
 

@@ -152,6 +152,8 @@ def _room(
             yield Setting("engine.context", cells, "more does not fit into the RAM")
             yield Setting("engine.cells", cells, why)
     elif now > room or now < cells:
+        if cells < engine.context:
+            yield Setting("engine.context", context, "the model was trained for no more")
         yield Setting("engine.cells", cells, f"{size(cells * model.kv_bytes)} for what is remembered live; {why}")
 
 

@@ -38,7 +38,6 @@ class ModelInfo:
     eos_text: str = ""
     chat_template: str | None = None
     """Jinja source from the file, None when it has none."""
-    num_parameters: int = 0
     size_bytes: int = 0
     sliding_window: int = 0
     """Tokens that its windowed layers see; 0: every layer sees all."""

@@ -263,7 +263,6 @@ def _model_info(library: Any, model: Any, vocab: Any, vocabulary: LlamaVocabular
         bos_text=vocabulary.text(bos) if bos >= 0 else "",
         eos_text=vocabulary.text(eos) if eos >= 0 else "",
         chat_template=template.decode("utf-8", "replace") if template else None,
-        num_parameters=library.llama_model_n_params(model),
         size_bytes=library.llama_model_size(model),
         sliding_window=library.llama_model_n_swa(model),
         whole_state=bool(library.llama_model_is_recurrent(model) or library.llama_model_is_hybrid(model)),

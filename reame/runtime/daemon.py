@@ -123,7 +123,8 @@ class Daemon:
             raise
         if loaded.embedder:
             name, embedder = loaded.embedder
-            self._intake.embeddings = Embeddings(name, embedder, thread, self._metrics, self._intake.tokens)
+            bounds = self._config.scheduler
+            self._intake.embeddings = Embeddings(name, embedder, thread, self._metrics, self._intake.tokens, bounds)
         return loaded
 
     def _goes_on(self) -> bool:

@@ -1,7 +1,7 @@
 """Texts to vectors for `/v1/embeddings`: one text after the other, in pieces between the steps of the decode loop.
 
-Bounds: `MOST_WAITING` calls wait for their turn, the next one gets 429; `MOST_KEPT` vectors of late are kept, each for
-the namespace that asked.
+Bounds: `scheduler.queue` texts wait for their turn, the next one gets 429; `MOST_KEPT` vectors of late are kept, each
+for the namespace that asked.
 """
 
 from __future__ import annotations
@@ -32,14 +32,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from reame.config import Config
+    from reame.config import Config, SchedulerConfig
     from reame.engine.base import Vocabulary
     from reame.engine.llama import LlamaOptions
     from reame.engine.thread import Caller
     from reame.runtime.allowance import DailyTokens
     from reame.runtime.metrics import Metrics
 
-MOST_WAITING = 64
 MOST_KEPT = 1024
 LONG_PIECE = 10
 """Times the patience with a step: an encoder reads a whole text at once."""
@@ -101,7 +100,13 @@ class Embeddings:
     """The embeddings model that is served."""
 
     def __init__(
-        self, model_id: str, embedder: Embedder, thread: Caller, metrics: Metrics, tokens: DailyTokens
+        self,
+        model_id: str,
+        embedder: Embedder,
+        thread: Caller,
+        metrics: Metrics,
+        tokens: DailyTokens,
+        bounds: SchedulerConfig,
     ) -> None:
         self.id = model_id
         self.context = embedder.context
@@ -110,6 +115,7 @@ class Embeddings:
         self._thread = thread
         self._metrics = metrics
         self._tokens = tokens
+        self._bounds = bounds
         self._turn = trio.Lock()
         self._io = trio.CapacityLimiter(1)
         self._num_waiting = 0
@@ -122,16 +128,24 @@ class Embeddings:
         self._kept: OrderedDict[tuple[str, tuple[int, ...]], NDArray[np.float32]] = OrderedDict()
 
     async def embed(self, texts: Sequence[str | tuple[int, ...]], *, key: str, namespace: str) -> Embedded:
-        """Raises RequestError: 400 a text is empty, too long or no tokens of this model; 429 too many wait."""
+        """Raises RequestError: 400 a text is empty, too long or no tokens of this model; 429 too many wait; 408 it
+        takes longer than a request may."""
         outcome, started, num_tokens, vectors = "cancelled", time.monotonic(), 0, []
         era = self._eras[namespace]
         try:
             self._tokens.check(key)
             tokens = await self._tokens_of(texts)
             num_tokens = sum(map(len, tokens))
-            for each in tokens:
-                vectors.append(await self._vector(each, namespace, era))
-                self._tokens.spend(key, len(each))
+            with trio.move_on_after(self._bounds.request_timeout_s):
+                for each in tokens:
+                    vectors.append(await self._vector(each, namespace, era))
+                    self._tokens.spend(key, len(each))
+            if len(vectors) < len(tokens):
+                raise RequestError(
+                    "the request took longer than its timeout (scheduler.request_timeout_s): send fewer texts at once",
+                    status=408,
+                    code="request_timeout",
+                )
             outcome = "ok"
         except RequestError as error:
             outcome = "refused" if error.status == 429 else error.code or "invalid"
@@ -185,7 +199,7 @@ class Embeddings:
 
     async def _vector(self, tokens: tuple[int, ...], namespace: str, era: int) -> NDArray[np.float32]:
         name = namespace, tokens
-        if self._num_waiting >= MOST_WAITING:
+        if self._num_waiting > self._bounds.queue:  # one of them is at it
             raise RequestError("too many texts wait to be embedded", status=429, code="queue_full", retry_after=2)
         self._num_waiting += 1
         try:

@@ -24,7 +24,7 @@ from reame.core.slots import Slots
 from reame.doctor.words import count
 from reame.engine.canary import check
 from reame.engine.llama import LlamaOptions
-from reame.errors import ModelError
+from reame.errors import ConfigError, ModelError
 from reame.host.cpu import Threads, cpu_share, default_threads
 from reame.host.features import check_build, cpu_features, llama_library
 from reame.runtime.fit import fitted
@@ -50,7 +50,10 @@ def cache_dir() -> Path:
     for name, below in (("REAME_CACHE", ""), ("CACHE_DIRECTORY", ""), ("XDG_CACHE_HOME", "reame")):
         if os.environ.get(name):
             return Path(os.environ[name]) / below
-    return Path.home() / ".cache" / "reame"
+    home = os.path.expanduser("~")
+    if not os.path.isabs(home):
+        raise ConfigError("there is no home directory to keep things in: set REAME_CACHE to a directory")
+    return Path(home) / ".cache" / "reame"
 
 
 def options_for(config: Config, profile: Profile | None = None, *, trained: int = 0) -> LlamaOptions:

@@ -13,10 +13,10 @@ from attrs import define, field
 from scripted import MODEL, NoMetrics, ScriptedIntake
 
 from reame.api.app import create_app
-from reame.config import Config, EmbeddingsConfig
+from reame.config import Config, EmbeddingsConfig, SchedulerConfig
 from reame.engine.thread import InlineThread
 from reame.errors import EngineError, RequestError
-from reame.runtime.embeddings import MOST_WAITING, Embeddings
+from reame.runtime.embeddings import Embeddings
 from reame.runtime.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def embedder() -> FakeEmbedder:
 @pytest.fixture
 def intake(embedder: FakeEmbedder) -> ScriptedIntake:
     made = ScriptedIntake()
-    made.embeddings = Embeddings("vectors", embedder, InlineThread(), Metrics(), made.tokens)
+    made.embeddings = Embeddings("vectors", embedder, InlineThread(), Metrics(), made.tokens, SchedulerConfig())
     return made
 
 
@@ -153,7 +153,7 @@ async def test_while_others_are_answered_half_of_the_time_is_theirs(
             await trio.sleep(1 if getattr(function, "func", None) == embedder.feed else 0)
             return await super().call(function)
 
-    model = Embeddings("vectors", embedder, Slow(), Metrics(), ScriptedIntake().tokens)
+    model = Embeddings("vectors", embedder, Slow(), Metrics(), ScriptedIntake().tokens, SchedulerConfig())
     model.is_busy = lambda: is_busy
     await model.embed(["x" * 20, "y" * 20], key="", namespace="")
     assert trio.current_time() == seconds
@@ -177,7 +177,7 @@ async def test_what_is_computed_while_it_is_forgotten_is_not_kept(embedder: Fake
                 model.forget("anna")
             return await super().call(function)
 
-    model = Embeddings("vectors", embedder, Forgetful(), Metrics(), ScriptedIntake().tokens)
+    model = Embeddings("vectors", embedder, Forgetful(), Metrics(), ScriptedIntake().tokens, SchedulerConfig())
     found = await model.embed(["ab", "c"], key="", namespace="anna")
     assert len(found.vectors) == 2
     assert not model._kept
@@ -266,7 +266,7 @@ async def test_too_many_wait(embedder: FakeEmbedder, autojump_clock: object) -> 
             await trio.sleep(1)
             return function()
 
-    slow = Embeddings("vectors", embedder, SlowThread(), Metrics(), ScriptedIntake().tokens)
+    slow = Embeddings("vectors", embedder, SlowThread(), Metrics(), ScriptedIntake().tokens, SchedulerConfig(queue=3))
 
     async def one(number: int) -> None:
         try:
@@ -276,6 +276,6 @@ async def test_too_many_wait(embedder: FakeEmbedder, autojump_clock: object) -> 
             seen.append(getattr(error, "code", "") or type(error).__name__)
 
     async with trio.open_nursery() as nursery:
-        for number in range(MOST_WAITING + 5):
+        for number in range(4 + 5):
             nursery.start_soon(one, number)
-    assert (seen.count("ok"), seen.count("queue_full")) == (MOST_WAITING, 5)
+    assert (seen.count("ok"), seen.count("queue_full")) == (4, 5)

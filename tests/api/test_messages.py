@@ -97,7 +97,8 @@ def test_a_tool_that_failed_is_said_to_have() -> None:
 def test_tools_are_translated() -> None:
     tool = {"name": "look", "input_schema": {"type": "object"}, "cache_control": {"type": "ephemeral"}}
     asked = chat(tools=[tool], tool_choice={"type": "tool", "name": "look", "disable_parallel_tool_use": True})
-    function = {"name": "look", "description": "", "parameters": {"type": "object"}}
+    function = {"name": "look", "description": "", "parameters": {"type": "object"}, "strict": False}
+    assert chat(tools=[tool | {"strict": True}])["tools"][0]["function"]["strict"] is True
     assert asked["tools"] == [{"type": "function", "function": function}]
     assert asked["tool_choice"] == {"type": "function", "function": {"name": "look"}}
     assert asked["parallel_tool_calls"] is False
@@ -120,6 +121,11 @@ def test_tools_are_translated() -> None:
         ({"stop_sequences": "x"}, "stop_sequences"),
         ({"stop_sequences": list("abcde")}, "stop_sequences"),
         ({"temperature": 3}, "temperature"),
+        ({"stop": ["x"]}, "stop"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"max_completion_tokens": 5}, "max_completion_tokens"),
+        ({"n": 2}, "n"),
+        ({"guided_regex": 3}, "guided_regex"),
         ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "tools[0].type"),
         ({"tools": [{"name": "a"}], "tool_choice": {"type": "some"}}, "tool_choice.type"),
     ],

@@ -119,7 +119,7 @@ async def test_what_is_open_asks_for_no_key(path: str) -> None:
 
 async def test_the_document_is_served(client: TestClientProtocol) -> None:
     for path in ("/openapi.json", "/v1/openapi.json"):
-        assert await (await client.get(path)).get_json() == document(vocab_size=100, most_choices=16)
+        assert await (await client.get(path)).get_json() == document(vocab_size=100, most_choices=16 + 64)
 
 
 def test_what_only_the_server_knows() -> None:

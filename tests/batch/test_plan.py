@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import stat
@@ -304,3 +305,12 @@ def test_an_input_that_is_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not a file: the input is read twice"):
         Plan(tmp_path / "pipe")
     os.close(writer)
+
+
+def test_a_result_is_one_line_for_every_reader() -> None:
+    outcome = Outcome(status=200, request_id="r", body={"text": "a\u2028b\u2029c\x85d\né"})
+    line = result_line("batch_req_0", "x\u2028y", outcome).decode()
+    assert len(line.splitlines()) == 1
+    assert "é" in line
+    told = json.loads(line)
+    assert (told["custom_id"], told["response"]["body"]) == ("x\u2028y", outcome.body)

@@ -145,6 +145,13 @@ def test_an_output_that_is_a_link_stays_one(tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "elsewhere").iterdir()] == ["real.csv"]
 
 
+def test_half_of_a_number_is_no_value(tmp_path: Path) -> None:
+    whole, part = (table_of(question(tmp_path, schema={"type": "integer"}), tmp_path, "12", "3", reason=reason)
+                   for reason in ("stop", "length"))  # fmt: skip
+    assert whole[1][2:] == ["12", ""]
+    assert part[1][2:] == ["", "cut at --max-tokens: raise it and add --retry"]
+
+
 def test_an_answer_that_was_cut_is_no_value(tmp_path: Path) -> None:
     rows = table_of(question(tmp_path, schema=SCHEMA), tmp_path, '{"kind": "li', '{"kind": "x"}', reason="length")
     assert rows[1][2:] == ["", "", "cut at --max-tokens: raise it and add --retry"]

@@ -49,6 +49,42 @@ def compiled(compiler: ConstraintCompiler, schema: Any) -> bool:
     return True
 
 
+@pytest.mark.parametrize("name", ["Prüfung", "List[int]", "Foo<Bar>", "x y", "a~1b", "50%25", "Plain"])
+def test_a_definition_may_have_any_name(compiler: ConstraintCompiler, name: str) -> None:
+    key = name.replace("~1", "/").replace("%25", "%")
+    assert compiled(compiler, {"$ref": f"#/$defs/{name}", "$defs": {key: {"type": "integer"}}})
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [
+        "https://json-schema.org/draft-07/schema#",
+        "http://json-schema.org/draft-07/schema#",
+        "http://json-schema.org/schema#",
+        "http://json-schema.org/draft/2020-12/schema",
+        "https://spec.openapis.org/oas/3.1/dialect/base",
+    ],
+)
+def test_any_draft_may_be_named(compiler: ConstraintCompiler, draft: str) -> None:
+    assert compiled(compiler, {"$schema": draft, "type": "object", "properties": {"a": {"type": "integer"}}})
+
+
+def test_alternatives_beside_a_reference_leave_each_others_properties(
+    compiler: ConstraintCompiler, tokens: Tokens, vocabulary: Vocabulary
+) -> None:
+    schema = {
+        "$ref": "#/$defs/A",
+        "anyOf": [{"properties": {"b": {"type": "integer"}}}, {"properties": {"c": {"type": "integer"}}}],
+        "$defs": {"A": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}},
+    }
+    walker = Walker(tokens, vocabulary.piece)
+    walks = [walker.walk(compiler.matcher(of_schema(schema)), seed) for seed in range(9)]
+    assert any(walk.ended for walk in walks)
+    for walk in walks:
+        if walk.ended:
+            Draft202012Validator(schema).validate(json.loads(walk.text))
+
+
 @pytest.mark.parametrize("keyword", [name for name in SUITE if name])
 def test_what_is_accepted_is_held_to(
     compiler: ConstraintCompiler, tokens: Tokens, vocabulary: Vocabulary, keyword: str

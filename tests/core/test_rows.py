@@ -10,7 +10,7 @@ from making import cheap_rows, held, play, request, rows, scheduler, sure, told
 
 from reame.core.batch import Output, StepResult
 from reame.core.events import Delta
-from reame.core.rows import _share
+from reame.core.rows import QUIET_STEPS, _share
 from reame.core.sequence import Sequence
 
 if TYPE_CHECKING:
@@ -84,6 +84,27 @@ class TestRows:
         for count in (1, 2, 8, 16):
             loop.cost.observe(count, 0.01 * count)
         assert sum(rows(loop.plan(0.0)).values()) == rows_of_the_step
+
+    def test_where_nobody_but_a_batch_was_for_long_its_steps_are_long(self) -> None:
+        loop = scheduler(1000, prefill_seconds=0.10, lone_seconds=0.15)
+
+        def rows_for_the_batch() -> int:
+            loop.cost._seconds.clear()
+            for count in (1, 2, 8, 16):
+                loop.cost.observe(count, 0.01 * count)
+            (number,) = rows(loop.plan(0.0)).values()
+            return number
+
+        loop.add(evolve(request("a", "a", QUIET_STEPS), background=True), 0.0)
+        for _ in range(QUIET_STEPS):
+            play(loop)
+        record = loop.add(evolve(request("record", [1] * 90), background=True), 0.0)
+        assert rows_for_the_batch() == 15
+        loop.cancel(record)
+        loop.add(request("b", "b", 1), 0.0)
+        play(loop)
+        loop.add(evolve(request("record", [2] * 90), background=True), 0.0)
+        assert rows_for_the_batch() == 10
 
     @pytest.mark.parametrize(
         ("per_row", "chunk"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reame.core.chat import ChatTemplate
 from reame.core.request import Chat
 from reame.core.tool_calls import Arguments, CallBegins, CallReader, Said
-from reame.core.tools import OPEN, in_general_words, knows_tools, written
+from reame.core.tools import OPEN, in_general_words, written
 
 if TYPE_CHECKING:
     from reame.core.tool_calls import Part
@@ -123,12 +123,13 @@ def test_the_tools_come_behind_the_system_text_that_there_is() -> None:
 
 
 HERMES = "{{ tools | tojson }}{% for m in messages %}{{ m.role }}{{ m.tool_calls }}<tool_call>{% endfor %}"
+TAKES_OTHERS = "{% set tools = xml_tools or none %}" + HERMES  # as SmolLM3's does
+FORGETS = "{{ tools | tojson }}{% for m in messages %}{{ m.role }}<tool_call>{% endfor %}"
 OTHER = "{% for m in messages %}[{{ m.role }}: {{ m.content }}]{% endfor %}"
 
 
 def test_a_template_that_knows_our_tools_gets_them_and_others_get_words() -> None:
     chat = Chat(messages=HISTORY, tools=(TOOL,))
-    assert knows_tools(HERMES)
     assert ChatTemplate(HERMES).render(chat).startswith('[{"type": "function"')
     shown = ChatTemplate(OTHER).render(chat)
     assert shown.startswith("[system: You may call functions")
@@ -136,16 +137,24 @@ def test_a_template_that_knows_our_tools_gets_them_and_others_get_words() -> Non
     assert "[tool:" not in shown
 
 
+@pytest.mark.parametrize("other", [TAKES_OTHERS, FORGETS])
+def test_a_template_is_believed_that_shows_tools_and_calls(other: str) -> None:
+    shown = ChatTemplate(other).render(Chat(messages=HISTORY, tools=(TOOL,)))
+    assert "system" in shown
+    assert "tool<tool_call>" not in shown
+
+
 @pytest.mark.parametrize("form", ["<function=weather>", "<arg_key>city</arg_key>"])
 def test_templates_that_write_calls_in_another_form_get_words(form: str) -> None:
     other = f"{OTHER}{{% if tools %}}<tool_call>\n{form}{{% endif %}}"
-    assert not knows_tools(other)
     assert ChatTemplate(other).render(Chat(messages=HISTORY, tools=(TOOL,))).startswith("[system: You may call")
 
 
-def test_a_history_of_calls_without_tools_is_told_by_the_template_if_it_can() -> None:
-    knows = "{% for m in messages %}[{{ m.role }}{{ m.tool_calls | length if m.tool_calls }}]{% endfor %}"
-    assert ChatTemplate(knows).render(Chat(messages=HISTORY)) == "[user][assistant2][tool][tool]"
+def test_a_history_of_calls_is_told_without_tools_as_with_them() -> None:
+    """Else the last turn, which may call none, would share nothing with the turns before."""
+    shown = ChatTemplate(HERMES).render(Chat(messages=HISTORY))
+    assert shown.startswith("nulluser<tool_call>assistant[{")
+    assert shown.endswith("tool<tool_call>tool<tool_call>")
     assert "[assistant: I look.\n<tool_call>" in ChatTemplate(OTHER).render(Chat(messages=HISTORY))
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reame.core.vote import Ballot
+from reame.core.vote import Ballot, VoteKind
 from reame.core.vote_ballot import ballot
 from reame.core.vote_json import canonical as canonical_json
 from reame.core.vote_json import find_json, leaves
@@ -36,6 +36,14 @@ def test_equal_json(a: str, b: str) -> None:
 )
 def test_different_json(a: str, b: str) -> None:
     assert ballot(a, "json") != ballot(b, "json")
+
+
+@pytest.mark.parametrize("kind", ["auto", "choice", "json", "text", "number"])
+@pytest.mark.parametrize("said", ["Positive", '{"a": 1}', "7"])
+def test_thinking_does_not_vote(kind: VoteKind, said: str) -> None:
+    for thought in ("<think>\n\n</think>\n\n", "<think>Is it [2] or 3?</think>", "So it is 5.</think>\n"):
+        assert ballot(thought + said, kind) == ballot(said, kind)
+    assert ballot(f"<think>Perhaps {said}", kind) is None
 
 
 @pytest.mark.parametrize("text", ["no json", '{"a": ', "[" * 100_000, '{"a": NaN}', ""])

@@ -243,3 +243,18 @@ def test_side_by_side_a_majority_ends_it_at_once(world: tuple[VoteKind, list[Can
         if had_majority:
             assert election.decided
             return
+
+
+def test_numbers_are_not_decided_early_where_others_call() -> None:
+    """Which kind counts is known when all have spoken: three calls, then 5, 7 and 9."""
+    election = Election(6, "number")
+    for index in range(3):
+        election.voted(index, vote("look()", kind="json"))
+    for index, value in enumerate(("5", "7"), 3):
+        election.voted(index, vote(value))
+        assert not election.decided
+    election.voted(5, vote("9"))
+    assert election.decided
+    early = election.outcome()
+    assert early is not None
+    assert early == outcome(6, election.votes)

@@ -48,6 +48,12 @@ from reame.core.vote_label import final_label
         ("This is a long sentence about a review that was good\nPositive", "positive"),
         ("Positive. The review praises all that there is.", "positive"),
         ("Positive, because the review praises all that there is", "positive"),
+        ("Sentiment: Positive\nReason: it is good", "positive"),
+        ("**Sentiment:** Positive because it is praised by all of them", "positive"),
+        ("Overall sentiment: Very Negative", "very negative"),
+        ("Colour here: red\nReason: the text says that it is", "colour here: red"),  # not the heading for all of them
+        ("Positive: the review praises all that there is", "positive"),
+        ("Category: it is not clear which of them is meant", None),
         ("St. Louis is the city that was meant by this", None),
         ("A dog barks at the cat in the garden of the house", None),
         ("", None),

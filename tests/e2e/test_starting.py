@@ -54,6 +54,10 @@ async def test_ready_is_said_when_it_can_answer_and_not_before(launch: Launch, g
             nursery.start_soon(probe, client, statuses)
             await check_refused(client, await client.get("/v1/models"))
             await check_refused(client, await client.post(CHAT, json=say("Hello")))
+            await check_refused(client, await client.get("/v1/responses/resp_1"))
+            await check_refused(client, await client.delete("/v1/responses/resp_1"))
+            goes_on = {"input": "x", "previous_response_id": "resp_1"}
+            await check_refused(client, await client.post("/v1/responses", json=goes_on))
             await check_refused(client, await client.post(COMPLETIONS, json=ask("Hello", stream=True)))
             await trio.to_thread.run_sync(gate.write_text, "go")
         assert sorted(statuses, reverse=True) == statuses, "once ready, always ready"

@@ -14,6 +14,7 @@ import trio
 from attrs import define, evolve, field
 from serving import PacedThread, call_of, config_of, prompt_of, read, serving, text_of
 
+from reame.config import SchedulerConfig
 from reame.core.vote import Conclave
 from reame.engine.thread import InlineThread
 from reame.runtime.embeddings import LONG_PIECE, Embeddings
@@ -58,7 +59,8 @@ async def test_a_long_text_that_is_being_embedded_is_no_stall(autojump_clock: tr
             return await super().call(function)
 
     async with serving(config_of(), thread=PacedThread(1000)) as up:
-        model = Embeddings("vectors", cast("Embedder", embedder), Slow(), up.metrics, up.intake.tokens)
+        bounds, fake = SchedulerConfig(request_timeout_s=1e5), cast("Embedder", embedder)
+        model = Embeddings("vectors", fake, Slow(), up.metrics, up.intake.tokens, bounds)
         up.intake.embeddings = model
         async with up.ask(call_of(prompt_of(5, 2), max_tokens=2)), trio.open_nursery() as nursery:
             nursery.start_soon(partial(model.embed, [(1, 2, 3)], key="", namespace=""))

@@ -74,9 +74,9 @@ SCENARIO = Scenario(
     favours="Reame, which does not compute what is certain and guesses what it has seen",
     metrics=(
         Metric(name="first", title="first of its kind", unit="tok/s", goals=(Goal("ratio", 1.4),)),
-        Metric(name="late", title="hundredth", unit="tok/s", goals=(Goal("ratio", 1.8),)),
+        Metric(name="late", title="hundredth (quick: 20th)", unit="tok/s", goals=(Goal("ratio", 1.8),)),
         Metric(name="first_s", title="first, whole answer", unit="s", better="lower"),
-        Metric(name="late_s", title="hundredth, whole answer", unit="s", better="lower"),
+        Metric(name="late_s", title="hundredth (quick: 20th), whole answer", unit="s", better="lower"),
         Metric(name="whole", title="answers that fit the schema", unit="share"),
     ),
     measure=measure,
