@@ -118,7 +118,7 @@ LOOSE: dict[str, dict[str, Any]] = {
         "properties": {"x": {"oneOf": [{"type": "string", "maxLength": 3}, {"type": "string", "minLength": 2}]}},
         "required": ["x"],
     },
-    "most": {"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}}, "maxProperties": 1},
+    "most": {"type": "object", "properties": {name: {"type": "null"} for name in "abc"}, "maxProperties": 2},
     "patterns": {
         "type": "object", "properties": {}, "patternProperties": {"^a": {"type": "null"}, "b$": {"enum": [1]}},
         "additionalProperties": False,
