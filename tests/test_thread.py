@@ -135,3 +135,25 @@ async def test_it_tells_whether_somebody_waits_for_it() -> None:
         assert thread.is_wanted
         held.set()
     assert not thread.is_wanted
+
+
+async def test_who_asks_when_it_is_over_is_cancelled_with_the_rest() -> None:
+    """Else a daemon that should end with an error would wait for ever."""
+    is_first = trio.Event()
+
+    async def ask_again() -> None:
+        await thread.call(is_first.is_set)
+        is_first.set()
+        await left.wait()
+        await thread.call(is_first.is_set)
+        raise AssertionError("nothing runs there any more")
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            left = trio.Event()
+            async with decode_thread() as thread:
+                nursery.start_soon(ask_again)
+                await is_first.wait()
+            left.set()
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()

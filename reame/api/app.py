@@ -63,6 +63,7 @@ def create_app(config: Config, intake: Intake, metrics: Metrics, keys: Sequence[
     app.config["RESPONSE_TIMEOUT"] = None  # an answer may take long; writes have a time limit of their own
     allow_origins(app, config.server.cors_origins)
     app.keyring = Keyring(keys)
+    intake.room.has_several_keys = lambda: len(app.keyring) > 1
     refuse_foreign_names(app, app.keyring, config.server)
     _ask_for_keys(app, app.keyring, RequestRate(config.server.requests_per_minute))
     intake.tokens.limit = config.server.tokens_per_day

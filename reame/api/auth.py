@@ -33,6 +33,9 @@ class Keyring:
         before, self._names = self._names, [(key.name, _digest(key.secret)) for key in keys]
         return [name for name, _ in before]
 
+    def __len__(self) -> int:
+        return len(self._names)
+
     @property
     def is_open(self) -> bool:
         """Everybody is let in."""

@@ -22,6 +22,7 @@ MAX_EDITOR_STOPS = 64
 """Where a gap is filled in: editors send the marks of many models, and what begins the next piece of code."""
 MAX_STOP_CHARS = 1024
 NO_LIMIT = 10**18
+LEAST_TEMPERATURE = 1e-6
 
 
 @frozen(kw_only=True)
@@ -76,7 +77,7 @@ def read_sampling(fields: Fields, limits: Limits) -> Sampling:
     top_k = fields.whole("top_k", -1, 10**6)
     repeat = fields.number("repetition_penalty", 0, 10, above=True)
     own: dict[str, Any] = {
-        "temperature": fields.number("temperature", 0, 2),
+        "temperature": _settled(fields.number("temperature", 0, 2)),
         "top_k": None if top_k is None else max(top_k, 0),
         "top_p": fields.number("top_p", 0, 1, above=True),
         "min_p": fields.number("min_p", 0, 1),
@@ -88,6 +89,11 @@ def read_sampling(fields: Fields, limits: Limits) -> Sampling:
         "logit_bias": _read_bias(fields, limits.vocab_size),
     }
     return evolve(limits.sampling, **{name: value for name, value in own.items() if value is not None})
+
+
+def _settled(temperature: float | None) -> float | None:
+    """What is divided by a smaller one is too large for a float, and nothing would be drawn."""
+    return 0.0 if temperature is not None and temperature < LEAST_TEMPERATURE else temperature
 
 
 def _read_bias(fields: Fields, vocab_size: int | None) -> tuple[tuple[int, float], ...]:

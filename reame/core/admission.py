@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from reame.core.sequence import Sequence
     from reame.core.slots import Slot, Slots
 
+VAIN = 200
+"""So many plans without any, and a record whose beginning is on the disk computes it, as it could without a disk."""
+
 
 class Admission:
     """Owner of the queue, and of the parts that own the running sequences and the cells."""
@@ -41,6 +44,7 @@ class Admission:
         self._block_tokens = capture.block_tokens
         self._loads: list[Load] = []
         self._warm_already: list[Sequence] = []
+        self._num_vain = 0
 
     @property
     def running(self) -> list[Sequence]:
@@ -63,14 +67,19 @@ class Admission:
         if not self.queue and not self.preemption.behind():
             return
         waiting = sorted(self.queue, key=lambda sequence: sequence.request.background)
-        room = self.preemption.room_behind(waiting)
+        room, is_vain = self.preemption.room_behind(waiting), False
         for sequence in waiting:
             behind = sequence.request.background
             if behind and len(self.preemption.behind()) >= room:
                 return
             reads_disk = not (behind and self.preemption.has_people(waiting))
             if not reads_disk and self.prefixes.needs_disk(sequence):
-                continue
+                self._num_vain += not is_vain
+                is_vain = True
+                if self._num_vain <= VAIN:
+                    continue
+                sequence.num_on_disk = 0
+            self._num_vain = 0 if behind else self._num_vain
             while not self._place(sequence, now, reads_disk=reads_disk):
                 if behind or not self.preemption.make_way():
                     return

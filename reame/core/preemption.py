@@ -75,5 +75,5 @@ class Preemption:
         sequence.preempted = True
         if sequence.traceless and sequence.slot:
             self._residents.trim(sequence.slot, 0)
-        self._promises.vacate(sequence)
+        self._promises.vacate(sequence, comes_back=True)
         self._queue.put_back(sequence)

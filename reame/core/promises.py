@@ -50,12 +50,13 @@ class Promises:
                 return True
         return False
 
-    def vacate(self, sequence: Sequence) -> None:
-        """It runs no more; its cells are a resident."""
+    def vacate(self, sequence: Sequence, *, comes_back: bool = False) -> None:
+        """It runs no more; its cells are a resident, to be taken over by itself if it `comes_back`."""
         assert sequence.slot is not None
         self.running.remove(sequence)
         request = sequence.request
-        self._slots.retire(sequence.slot, yields=request.passing or (request.background and request.max_tokens > 0))
+        is_record = request.background and (comes_back or request.max_tokens > 0)
+        self._slots.retire(sequence.slot, yields=request.passing or is_record)
         sequence.slot, sequence.draft, sequence.loading, sequence.restoring = None, None, False, ()
         sequence.halt = None
 

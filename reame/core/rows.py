@@ -72,8 +72,9 @@ class RowPlanner:
 
     def _fitting(self, decoding: list[Sequence], room: int) -> list[tuple[Sequence, int]]:
         """The rows of the decoding sequences: one for what was drawn last, and those that a constraint forced behind
-        it. In a step too small for all of these the forced ones wait."""
-        spare, granted = room - len(decoding), []
+        it. In a step too small for all of these, or too long for others, the forced ones wait."""
+        most = sum(max(1, sequence.num_next) for sequence in decoding)
+        spare, granted = min(room, self._within_time(len(decoding), most, len(decoding))) - len(decoding), []
         for sequence in decoding:
             more = max(0, min(sequence.num_next - 1, spare))
             spare -= more

@@ -198,7 +198,8 @@ class StepRunner:
     def _guess(self, part: Slice, output: Output) -> Output:
         """The output with a draft of what follows it, cut where the constraint would forbid it. Not within the step's
         time: that is what rows cost."""
-        if not output.tokens or output.is_over or output.tokens[-1] in self._engine.info.eog_tokens:
+        is_last = part.sequence.num_left <= len(output.tokens)
+        if not output.tokens or output.is_over or is_last or output.tokens[-1] in self._engine.info.eog_tokens:
             return output
         matcher = self._drawing(part.sequence.request).matcher
         draft = self._drafter.propose(part.sequence, output.tokens, matcher.guess() if matcher else ())

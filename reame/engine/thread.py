@@ -39,12 +39,15 @@ class DecodeThread:
     def __init__(self) -> None:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._token = trio.lowlevel.current_trio_token()
+        self._is_over = False
 
     @property
     def is_wanted(self) -> bool:
         return not self._jobs.empty()
 
     async def call(self, function: Callable[[], T]) -> T:
+        if self._is_over:  # nothing runs there any more, and whoever asks is being cancelled
+            await trio.sleep_forever()
         task = trio.lowlevel.current_task()
 
         def job() -> None:
@@ -60,6 +63,7 @@ class DecodeThread:
             job()
 
     def _end(self) -> None:
+        self._is_over = True
         self._jobs.put(None)
 
 

@@ -220,6 +220,7 @@ class DecodeLoop:
 
     def _add(self, job: Job) -> None:
         sequence = self.scheduler.add(job.request, trio.current_time(), job.num_on_disk)
+        sequence.arrived = sequence.arrived if job.arrived is None else job.arrived
         sequence.traceless = job.traceless
         self._clients.add(sequence, job)
 
@@ -234,7 +235,8 @@ class DecodeLoop:
     def _count(self, result: StepResult) -> None:
         """What a step adds; the rest is read off when somebody looks (`Metrics.watch_loop`)."""
         metrics = self._metrics
-        metrics.step_seconds.observe(result.seconds)
+        if result.outputs or result.error:  # what only copies or saves cells is no step to those who wait
+            metrics.step_seconds.observe(result.seconds)
         if result.error:
             metrics.step_errors.inc()
             log.error("step failed: %s", result.error)

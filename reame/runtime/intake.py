@@ -54,11 +54,11 @@ class Intake:
         self._metrics = metrics
         self._loop: DecodeLoop | None = None
         self._memory: Memory | None = None
-        self._room = Room(config)
+        self.room = Room(config)
         self._preparing = Preparing()
         self.tokens = DailyTokens()
         self.embeddings: Embeddings | None = None
-        self._send, self.jobs = trio.open_memory_channel[Job](2 * self._room.capacity)
+        self._send, self.jobs = trio.open_memory_channel[Job](2 * self.room.capacity)
         self._ready = trio.Event()
 
     def opened(self, model: ServedModel, loop: DecodeLoop, memory: Memory) -> None:
@@ -111,16 +111,16 @@ class Intake:
         Raises RequestError on entry: 503 not ready, 429 no room, 400 too long for the context.
         """
         namespace, era = self._own(namespace), self.era(namespace)
-        hand_over = partial(self._hand_over, era=era)
+        hand_over, arrived = partial(self._hand_over, era=era), trio.current_time()
         with self._counted():
             self.tokens.check(key)
             model = self._ready_model()
-            num_choices, num_spare = self._room.take(call), 0
+            num_choices, num_spare = self.room.take(call, key), 0
         send, receive = trio.open_memory_channel(REPLY_EVENTS * num_choices)
         replies = labelling = None
         try:
             with self._counted():
-                num_spare = self._room.take_spare(call)
+                num_spare = self.room.take_spare(call)
                 prompts = [await self._preparing.prompt(model, prompt, call) for prompt in call.prompts]
                 grammar = await self._preparing.grammar(model, call)  # held: the decode thread wants it at once
                 requests = requests_of(self._config, model, call, prompts, grammar, key=key, namespace=namespace)
@@ -128,7 +128,7 @@ class Intake:
                 made.is_cut = any(prepared.is_cut for prepared in prompts)
                 made.labelling = labelling = self._labelling(model, call, grammar, requests, hand_over, width=num_spare)
                 new = await self._recall(call, made, namespace, era=era)
-                hand_over([Job(request, index, made.reply(index, send), on_disk) for index, request, on_disk in new])
+                hand_over([Job(request, index, made.reply(index, send), disk, arrived) for index, request, disk in new])
                 if labelling is not None and num_spare:
                     for prompt in {index // call.width for index, _, _ in new}:
                         labelling.want(prompt)
@@ -143,7 +143,7 @@ class Intake:
                 labelling.close()
             if self._loop is not None:
                 self._loop.nudge()
-            self._room.give_back(num_choices, num_spare)
+            self.room.give_back(num_choices, num_spare, key)
             if replies is not None:
                 replies.account(self._metrics, key)
                 self.tokens.spend(key, replies.num_tokens)

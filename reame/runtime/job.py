@@ -34,14 +34,15 @@ class Reply(Protocol):
 class Job:
     """A request, and where its events go: (index of the choice, event). The client is gone when nobody receives.
 
-    The disk has the blocks of the first `num_on_disk` tokens of its prompt. `traceless`: its call began before its API
-    key was forgotten, so nothing of it is kept.
+    The disk has the blocks of the first `num_on_disk` tokens of its prompt. It came at `arrived`, None: now.
+    `traceless`: its call began before its API key was forgotten, so nothing of it is kept.
     """
 
     request: Request
     index: int
     reply: Reply
     num_on_disk: int = 0
+    arrived: float | None = None
     traceless: bool = False
 
 

@@ -1,18 +1,22 @@
 """Is there room: how many sequences are open, and how many there may be.
 
-Bound: `engine.slots + scheduler.queue` sequences; the next one gets 429 at once. Prompts to be warmed and background
-work are let in only while less than half of that is taken. As many again may be short questions at forks of labels,
+Bound: `engine.slots + scheduler.queue` sequences; the next one gets 429 at once. Of several API keys each has three
+quarters of them at most, so that none locks the others out. Prompts to be warmed and background work are let in only
+while less than half of that is taken. As many again may be short questions at forks of labels,
 which are never a reason to turn anybody away.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from reame.core.labels import labels_of
 from reame.errors import RequestError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from reame.config import Config
     from reame.core.request import Call
 
@@ -23,25 +27,28 @@ class Room:
     def __init__(self, config: Config) -> None:
         self.capacity = config.engine.slots + config.scheduler.queue
         self._slots = config.engine.slots
-        self._num_open = 0
+        self._open: Counter[str] = Counter()
         self._num_spare = 0
+        self.has_several_keys: Callable[[], bool] = lambda: False
 
-    def take(self, call: Call) -> int:
+    def take(self, call: Call, key: str = "") -> int:
         """The places taken. What gives way fills half of them at most, so that it never turns others away. Raises
         RequestError: 429 when it is full, 400 when the call would never fit."""
         number = len(call.prompts) * call.width
         gives_way = call.warm or call.background
-        room = max(1, self.capacity // 2) if gives_way else self.capacity
+        own = self.capacity - self.capacity // 4 if self.has_several_keys() else self.capacity
+        room = max(1, self.capacity // 2) if gives_way else own
         if number > room:
-            half = "half of " if gives_way else ""
+            share = "half of " if gives_way else "three quarters of " if room < self.capacity else ""
             raise RequestError(
-                f"{number} {'prompts' if call.warm else 'choices'} in one request; this server takes {room} ({half}"
+                f"{number} {'prompts' if call.warm else 'choices'} in one request; this server takes {room} ({share}"
                 "engine.slots + scheduler.queue) at once",
                 param="prompt" if call.warm else "best_of" if call.conclave else "n",
             )
-        if self._num_open + number > room:
+        is_full = self._open.total() + number > (room if gives_way else self.capacity)
+        if is_full or self._open[key] + number > own:
             raise full()
-        self._num_open += number
+        self._open[key] += number
         return number
 
     def take_spare(self, call: Call) -> int:
@@ -52,8 +59,10 @@ class Room:
         self._num_spare += number
         return number
 
-    def give_back(self, number: int, num_spare: int) -> None:
-        self._num_open -= number
+    def give_back(self, number: int, num_spare: int, key: str = "") -> None:
+        self._open[key] -= number
+        if not self._open[key]:
+            del self._open[key]
         self._num_spare -= num_spare
 
 

@@ -17,6 +17,7 @@ from reame.config import Config, ServerConfig
 from reame.core.events import Delta, Finish, Usage
 from reame.engine.base import ModelInfo
 from reame.runtime.allowance import DailyTokens
+from reame.runtime.room import Room
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -132,6 +133,7 @@ class ScriptedIntake:
     all_left: trio.Event = field(factory=trio.Event)
     keeps_texts: bool = True
     tokens: DailyTokens = field(factory=DailyTokens)
+    room: Room = field(factory=lambda: Room(Config()))
     embeddings: Any = None
     texts: dict[tuple[str, str], str] = field(factory=dict)
 

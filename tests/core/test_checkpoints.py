@@ -99,18 +99,19 @@ def test_the_next_turn_begins_where_the_last_ended() -> None:
     assert "abcdefgaa" in kept(loop), "and the state is still there for another try"
 
 
-def test_what_was_put_back_and_comes_again_pushes_out_nobody() -> None:
-    """Of work in the background, that leaves its slot whenever a person comes."""
+@pytest.mark.parametrize("max_tokens", [30, 0])
+def test_what_was_put_back_and_comes_again_pushes_out_nobody(max_tokens: int) -> None:
+    """Of work in the background, records and prompts to be warmed, that leaves its slot whenever a person comes."""
     loop = scheduler(num_seqs=3)
     loop.add(request("person", "abcdefg", max_tokens=2), 0.0)
     finish(loop)
-    behind = loop.add(evolve(request("behind", "xyzuvw", max_tokens=30), background=True), 0.0)
+    behind = loop.add(evolve(request("behind", "xyzuvw" * 9, max_tokens=max_tokens), background=True), 0.0)
     for _ in range(3):
         play(loop)
         loop.admission.preemption._put_back(behind)
     play(loop)
     assert "abcdefga" in kept(loop)
-    assert behind.num_computed > 6
+    assert behind.num_computed > 18
 
 
 def test_of_an_answer_only_the_last_state_is_kept_and_saved_after_it() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from making import LETTERS, names, request, rows, scheduler
 
+from reame.core.admission import VAIN
 from reame.core.batch import Output, StepResult
 from reame.core.cost import EDGES
 from reame.core.idle_lane import PROBE_STEPS
@@ -152,6 +153,19 @@ def test_the_disk_is_read_when_they_are_gone() -> None:
         assert loop.take_loads() == []
     loop.plan(0.0)
     assert [load.stop for load in loop.take_loads()] == [10]
+
+
+def test_beside_somebody_who_stays_it_is_not_waited_for_for_ever() -> None:
+    """What is on the disk is computed then, and the others of the batch have it in live cells."""
+    loop = measured(flat, num_cells=1000, block_tokens=2)
+    loop.add(request("p", "a", 900), 0.0)
+    for name in "rs":
+        loop.add(record(name, "bcdefghijklm"), 0.0, num_on_disk=10)
+    for _ in range(VAIN):
+        assert step(loop, flat) == {"p": 1}
+    while len(beside := step(loop, flat)) < 3:
+        assert set(beside) <= {"p", "r"}
+    assert loop.take_loads() == []
 
 
 @pytest.mark.parametrize(("slowdown", "num_probes"), [(0.05, 1), (0.0, 0)])

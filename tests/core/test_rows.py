@@ -242,6 +242,18 @@ class TestDrafts:
         assert [(part.tokens, part.num_drafted, part.samples) for part in batch.slices] == [((1, 2, 3, 4, 5), 2, True)]
         assert loop.only_decodes
 
+    def test_beside_others_forced_tokens_keep_a_step_within_its_time(self) -> None:
+        loop = scheduler(step_seconds=0.020, max_rows=32, reserve=40)
+        decoding(loop, "y")
+        loop.add(request("x", "x", 50), 0.0)
+        batch = loop.plan(0.0)
+        assert batch is not None
+        outputs = [Output((1,)), Output((1,) * 20)]
+        loop.commit(batch, StepResult(outputs=outputs, seconds=0.01), 0.0)
+        loop.cost._seconds.clear()
+        loop.cost.seed({2: 0.010, 20: 0.028})
+        assert rows(loop.plan(0.0)) == {"y": 1, "x": 11}
+
     def test_forced_tokens_that_do_not_fit_wait_for_the_next_step(self) -> None:
         loop = scheduler(max_rows=3)
         decoding(loop, "y")

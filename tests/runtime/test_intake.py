@@ -60,6 +60,23 @@ class TestFull:
         assert [len(answer.texts[0]) for answer in whole] == [30, 30, 30]
         assert up.metrics.registry.get_sample_value("reame_requests_total", {"outcome": "refused"}) == 7
 
+    async def test_no_key_locks_the_others_out(self, autojump_clock: trio.testing.MockClock) -> None:
+        call = call_of(prompt_of(3, 9), n=3, max_tokens=9)
+        async with serving(config_of(slots=1, queue=3)) as up:
+            up.intake.room.has_several_keys = lambda: True
+            async with up.intake.open(call, key="ann", namespace="ann"):
+                with pytest.raises(RequestError) as caught:
+                    async with up.intake.open(evolve(call, n=1), key="ann", namespace="ann"):
+                        pass
+                assert (caught.value.status, caught.value.code) == (429, "queue_full")
+                async with up.intake.open(evolve(call, n=1), key="bob", namespace="bob"):
+                    pass
+            error = await refused(up, evolve(call, n=4))
+            assert (error.status, error.param) == (400, "n")
+            assert "takes 3 (three quarters of" in error.message
+            up.intake.room.has_several_keys = lambda: False
+            await assert_all_room_is_there(up, 4)
+
     async def test_choices_are_counted_one_by_one(self, autojump_clock: trio.testing.MockClock) -> None:
         call = call_of(prompt_of(3, 9), n=3, max_tokens=9)
         async with serving(config_of(slots=1, queue=3)) as up, up.ask(call):
