@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
-from attrs import define, field
 
 from reame.batch import order
 from reame.batch.account import Account
@@ -27,13 +26,12 @@ from reame.batch.shelf import OPEN, new_id
 from reame.errors import RequestError
 from reame.runtime.batch_faults import BATCH_FAILED, OF_DISK, decisive, for_clients
 from reame.runtime.batch_run import BatchRun
+from reame.runtime.batch_running import Running, Share
 from reame.runtime.model import cache_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reame.batch.line import Record
-    from reame.batch.result import Outcome
     from reame.batch.shelf import Shelf, Told
     from reame.config import Config
     from reame.runtime.batch_run import Solver
@@ -48,41 +46,6 @@ log = logging.getLogger(__name__)
 
 def batches_dir(config: Config) -> Path:
     return Path(config.batch.path) if config.batch.path else cache_dir() / "batches"
-
-
-@define
-class Running:
-    """A batch under way. `end`: the state that it comes to when it is stopped before its end."""
-
-    told: Told
-    scope: trio.CancelScope = field(factory=trio.CancelScope)
-    account: Account | None = None
-    end: str = "completed"
-    fault: RequestError | None = None
-    """Why it cannot go on, although what was done is handed out."""
-    is_handed_out: bool = False
-
-    def now_told(self) -> Told:
-        if self.account is None:
-            return self.told
-        return self.told | {"request_counts": order.counts(self.account)}
-
-
-@define
-class Share:
-    """A solver whose best number at once is shared by the batches under way."""
-
-    solver: Solver
-    running: dict[str, Running]
-
-    def width(self) -> int:
-        return max(1, self.solver.width() // max(1, len(self.running)))
-
-    def most(self) -> int:
-        return max(1, self.solver.most() // max(1, len(self.running)))
-
-    async def solve(self, record: Record) -> Outcome:
-        return await self.solver.solve(record)
 
 
 class Batches:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
-from attrs import define, evolve, field
+from attrs import evolve
 
 from reame.core.draft import DraftCount
 from reame.core.events import Delta, Finish, Usage
@@ -15,40 +15,13 @@ from reame.core.vote_calls import calls_ballot
 from reame.core.vote_count import Outcome, Vote
 from reame.core.vote_election import Election
 from reame.core.vote_fork import confidence, least_certain
+from reame.runtime.candidate import Candidate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from reame.core.events import TokenLogprob
     from reame.core.request import Request
     from reame.core.vote import Ballot, Conclave, VoteKind
-
-
-@define(eq=False)
-class Candidate:
-    """`shared`: tokens that it has from candidate 0. `usage` is known when it has finished or was stopped."""
-
-    request: Request
-    texts: list[str] = field(factory=list)
-    logprobs: list[TokenLogprob] = field(factory=list)
-    shared: tuple[TokenLogprob, ...] = ()
-    finish: Finish | None = None
-    usage: Usage | None = None
-
-    @property
-    def text(self) -> str:
-        return "".join(self.texts)
-
-    @property
-    def tokens(self) -> list[TokenLogprob]:
-        """With the probabilities that shared tokens had where they were drawn."""
-        return [*self.shared, *self.logprobs[len(self.shared) :]]
-
-    @property
-    def num_spent(self) -> int:
-        """Tokens that were generated for it alone, as far as they are known."""
-        num_tokens = self.usage.completion_tokens if self.usage else len(self.logprobs)
-        return max(0, num_tokens - len(self.shared))
 
 
 class Candidates:

@@ -15,19 +15,19 @@ import trio
 from attrs import evolve
 
 from reame.core.events import Delta, Finish, Usage
-from reame.core.vote import candidate_sampling, vote_of
+from reame.core.vote import vote_of
 from reame.errors import RequestError
+from reame.runtime.candidate import as_candidates, cut_to
 from reame.runtime.candidates import Candidates
-from reame.runtime.prompts import seeded
 from reame.runtime.replies import Replies
 from reame.runtime.seat import Seat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from reame.core.events import Event, TokenLogprob
+    from reame.core.events import Event
     from reame.core.request import Call, Request
-    from reame.runtime.candidates import Candidate
+    from reame.runtime.candidate import Candidate
     from reame.runtime.job import Reply
     from reame.runtime.metrics import Metrics
 
@@ -230,33 +230,6 @@ class Deliberation(Replies):
 
     def _is_told(self, number: int) -> bool:
         return not self._choices(number)
-
-
-def cut_to(tokens: Iterable[TokenLogprob], wanted: int | None) -> tuple[TokenLogprob, ...]:
-    """As many rivals as the request wanted, not as many as the election did."""
-    return () if wanted is None else tuple(evolve(token, top=token.top[:wanted]) for token in tokens)
-
-
-def as_candidates(call: Call, requests: Sequence[Request]) -> list[Request]:
-    """The requests of a conclave. Tokens are rated for it, prompts only once. At temperature 0 the seeds are fixed too,
-    so that the same question has the same answer."""
-    assert call.conclave is not None
-    size = call.conclave.size
-    is_seedless = call.sampling.temperature <= 0 and call.sampling.seed is None
-    candidates = []
-    for index, request in enumerate(requests):
-        choice = index % size
-        top = 2 if call.conclave.margin is not None and not choice else 0
-        sampling = seeded(evolve(call.sampling, seed=0), choice) if is_seedless else request.sampling
-        candidates.append(
-            evolve(
-                request,
-                sampling=candidate_sampling(sampling, choice),
-                logprobs=max(request.logprobs or 0, top),
-                prompt_logprobs=call.prompt_logprobs and not choice,
-            )
-        )
-    return candidates
 
 
 def _failed(error: RequestError) -> Finish:
