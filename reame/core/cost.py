@@ -14,6 +14,9 @@ EDGES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64, 96, 128
 WEIGHT = 0.25
 """Of a new measurement in the running mean: contexts grow and neighbours come, so old times fade within ten steps."""
 
+MOST_LONGER = 2.0
+"""Times the mean that one measurement may count: a step in which the machine stood still is not how long steps take."""
+
 LOAD_SECONDS = 0.002
 """For finding blocks on the disk and handing them from thread to thread, however few they are."""
 
@@ -55,7 +58,7 @@ class StepCost:
         edge = edge_of(rows)
         scaled = seconds * edge / rows
         old = self._seconds.get(edge, scaled)
-        self._seconds[edge] = old + WEIGHT * (scaled - old)
+        self._seconds[edge] = old + WEIGHT * (min(scaled, MOST_LONGER * old) - old)
         self._known = {}
         self._load *= FADING
         self._restore *= FADING

@@ -49,8 +49,16 @@ def test_beyond_what_was_measured_a_row_costs_as_much_as_at_the_nearest() -> Non
 def test_new_measurements_count_a_quarter_of_the_mean() -> None:
     cost = measured((1, 0.1), (1, 0.2))
     assert cost.seconds(1) == pytest.approx(0.125)
-    cost.observe(1, 0.325)
-    assert cost.seconds(1) == pytest.approx(0.175)
+    cost.observe(1, 0.225)
+    assert cost.seconds(1) == pytest.approx(0.15)
+
+
+def test_a_step_in_which_the_machine_stood_still_counts_as_one_of_twice_the_time() -> None:
+    cost = measured((16, 0.4), (16, 60.0))
+    assert cost.seconds(16) == pytest.approx(0.5)
+    for _ in range(20):
+        cost.observe(16, 4.0)
+    assert cost.seconds(16) == pytest.approx(4.0, rel=0.05), "but what has become slow is soon known to be"
 
 
 def test_rows_within_a_time_are_the_most_that_stay_within_it() -> None:
