@@ -76,8 +76,9 @@ async def test_configured_sampling_is_the_default(intake: ScriptedIntake) -> Non
     sampling = intake.call.sampling
     assert (sampling.temperature, sampling.top_p, sampling.repeat_last_n) == (0, 0.5, 9)
     assert intake.call.max_tokens is None
-    await client.post(CHAT, json=chat_body(temperature=1, max_tokens=None))
-    assert intake.call.sampling.temperature == 1
+    for wanted, taken in ((1, 1), (0.01, 0.01), (1e-38, 0)):  # what would overflow is as good as none
+        await client.post(CHAT, json=chat_body(temperature=wanted, max_tokens=None))
+        assert intake.call.sampling.temperature == taken
 
 
 @pytest.mark.parametrize("model", [MODEL, "", None])
