@@ -64,12 +64,16 @@ def test_arguments_that_are_no_json_stay_a_text() -> None:
     assert '"arguments": "{oops"}' in template("qwen2.5-coder").render(Chat(messages=messages))
 
 
+SHOWS_TOOLS = "{% if tools %}<tool_call>{{ tools | tojson }}{% endif %}"
+
+
 @pytest.mark.parametrize(
     "arguments", ["{oops", "[1]", "5", '{"a": 1, "a": 2}', '{"a": NaN}', r'{"a": "\ud800"}', "[" * 100_000]
 )
 def test_a_template_that_looks_into_arguments_gets_none_for_a_text(arguments: str) -> None:
     looking = ChatTemplate(
-        "{% for m in messages %}{{ m.content }}{% for call in m.tool_calls or [] %}<{{ call.function.name }}"
+        f"{SHOWS_TOOLS}{{% for m in messages %}}{{{{ m.content }}}}"
+        "{% for call in m.tool_calls or [] %}<{{ call.function.name }}"
         "{% for key, value in call.function.arguments | items %} {{ key }}={{ value }}{% endfor %}>{% endfor %}"
         "{% endfor %}"
     )
@@ -81,6 +85,22 @@ def test_a_template_that_looks_into_arguments_gets_none_for_a_text(arguments: st
     )
     assert looking.render(Chat(messages=messages)) == "Hi<f><f b=2>no"
     assert json.dumps(arguments) in template("qwen2.5-coder").render(Chat(messages=messages))
+
+
+def test_a_history_of_calls_goes_on_without_tools_as_it_began_with_them() -> None:
+    """Llama's own form has one call at a time, but two were made in general words."""
+    tool = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}
+    calls = [{"id": str(n), "type": "function", "function": {"name": "f", "arguments": "{}"}} for n in range(2)]
+    messages: tuple[dict[str, Any], ...] = (
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "I look.", "tool_calls": calls},
+        *({"role": "tool", "content": "no", "tool_call_id": str(n)} for n in range(2)),
+    )
+    turns = [template("llama3").render(Chat(messages=messages, tools=tools)) for tools in ((tool,), ())]
+    told = [turn[turn.index("I look.") :] for turn in turns]
+    assert told[0] == told[1]
+    assert told[0].count("<tool_call>") == 2
 
 
 def test_llama3_begins_with_bos_and_shows_the_date_that_is_given() -> None:
@@ -139,7 +159,7 @@ def test_the_first_refusal_is_told_not_that_of_the_last_try() -> None:
 
 def test_tool_calls_and_their_answers_are_never_joined() -> None:
     alternating = ChatTemplate(
-        "{% for m in messages %}{% if loop.previtem and m.role == loop.previtem.role == 'user' %}"
+        SHOWS_TOOLS + "{% for m in messages %}{% if loop.previtem and m.role == loop.previtem.role == 'user' %}"
         "{{ raise_exception('alternate') }}{% endif %}"
         "({{ m.role }} {{ m.content }}{{ m.tool_calls | tojson if m.tool_calls }}){% endfor %}"
     )
