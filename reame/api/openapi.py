@@ -13,7 +13,7 @@ from attrs import frozen
 from reame import __version__
 from reame.api import openapi_native, openapi_requests
 from reame.api.openapi_answers import ANSWERS
-from reame.api.openapi_requests import MOST_CHOICES, MOST_TOKENS
+from reame.api.openapi_requests import ANY_CHOICES, MOST_TOKENS
 from reame.api.openapi_words import Schema, answer, ref, text, whole
 
 
@@ -90,7 +90,7 @@ _FORM: Schema = {
 
 def document(*, vocab_size: int | None = None, most_choices: int | None = None) -> dict[str, Any]:
     """OpenAPI 3.1. What is given is said as it is on this server, the model's tokens and the answers at once."""
-    known = {MOST_TOKENS - 1: vocab_size and vocab_size - 1, MOST_CHOICES: most_choices}
+    known = {MOST_TOKENS - 1: vocab_size and vocab_size - 1, ANY_CHOICES: most_choices}
     told: dict[str, Any] = _with_bounds(_document(), known)
     return told
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reame.api.openapi_parts import NATIVE_WISHES
-from reame.api.openapi_requests import ANSWERING, MOST_CHOICES, PENALTIES, PROMPT, SAMPLING, TOKENS
+from reame.api.openapi_requests import ANSWERING, ANY_CHOICES, PENALTIES, PROMPT, SAMPLING, TOKENS
 from reame.api.openapi_words import Schema, either, flag, many, number, one_of, part, record, text, whole
 from reame.api.schema import MAX_EDITOR_STOPS, MAX_STOP_CHARS
 from reame.api.schema_batches import URLS
@@ -24,8 +24,8 @@ _GENERATING: dict[str, Schema] = {
     "stop": either(
         text(maxLength=MAX_STOP_CHARS), many(text(maxLength=MAX_STOP_CHARS), maxItems=MAX_EDITOR_STOPS)
     ),
-    "n_cmpl": whole(1, MOST_CHOICES, "Answers to each prompt."),
-    "n": whole(1, MOST_CHOICES, "Another name of n_cmpl."),
+    "n_cmpl": whole(1, ANY_CHOICES, "Answers to each prompt."),
+    "n": whole(1, ANY_CHOICES, "Another name of n_cmpl."),
     "n_probs": whole(0, MAX_PROBS, "Log-probabilities of the likeliest tokens."),
     "return_tokens": flag("The ids of the answer's tokens."),
     "ignore_eos": flag("An answer goes on to its limit."),

@@ -86,7 +86,8 @@ ANTHROPIC_MESSAGE = part(
     {"role": one_of("user", "assistant"), "content": either(text(), _BLOCKS)}, "role", "content"
 )
 ANTHROPIC_TOOL = part(
-    {"type": one_of("custom"), "name": _NAMED, "description": text(), "input_schema": record()}, "name"
+    {"type": one_of("custom"), "name": _NAMED, "description": text(), "input_schema": record(), "strict": flag()},
+    "name",
 )
 ANTHROPIC_CHOICE = either(
     part({"type": one_of("auto", "any", "none"), "name": text(), "disable_parallel_tool_use": flag()}, "type"),

@@ -29,8 +29,8 @@ from reame.api.schema_tools import MAX_TOOLS
 from reame.api.schema_warm import LONGEST_S
 from reame.core.vote import MOST_CANDIDATES
 
-MOST_TOKENS, MOST_CHOICES = 2**31, 2**31 - 2
-"""Stand for what only a running server knows: how many tokens its model has, how many answers it computes at once."""
+MOST_TOKENS, ANY_CHOICES = 2**31, 2**31 - 2
+"""Stand for what only a running server knows: how many tokens its model has, how many answers to a prompt it takes."""
 TOKENS = many(whole(0, MOST_TOKENS - 1), minItems=1)
 EMBEDDED = many(whole(0), "Token ids of the embeddings model.", minItems=1)
 SHORT = text(maxLength=MAX_STOP_CHARS)
@@ -74,7 +74,7 @@ ANSWERING: dict[str, Schema] = {
     **SAMPLING,
     **PENALTIES,
     "stop": STOP,
-    "n": whole(1, MOST_CHOICES, "Answers to one prompt."),
+    "n": whole(1, ANY_CHOICES, "Answers to one prompt."),
     "best_of": BEST_OF,
     "stream": flag("Server-sent events, as the answer comes."),
     "stream_options": part({"include_usage": flag("A last chunk with the usage.")}),

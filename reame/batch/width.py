@@ -12,7 +12,7 @@ ENOUGH = 0.9
 chance would be kept. And where prompts are read beside them, more at once read the weights for more rows."""
 
 
-def fastest(seconds: Callable[[int], float], most: int) -> int:
+def widest(seconds: Callable[[int], float], most: int) -> int:
     """The largest number, at most `most`, of sequences that draw about as many tokens a second as can be, where
     `seconds(rows)` is what a step of so many rows takes."""
     rates = [rows / seconds(rows) for rows in range(1, most + 1)]

@@ -38,7 +38,8 @@ def _closed(schema: Any, *, safe: bool) -> Any:
         if value is not False or keyword not in _SAYS_NOTHING
     }
     if isinstance(reference := own.get("$ref"), str):
-        own["$ref"] = quote(unquote(reference), safe=f"#{_OF_A_FRAGMENT}")
+        base, mark, fragment = reference.partition("#")
+        own["$ref"] = base + mark + quote(unquote(fragment), safe=_OF_A_FRAGMENT)
     if isinstance(name := own.pop("$schema", None), str) and (draft := _draft(name)):
         own["$schema"] = draft
     return own | ({"additionalProperties": False} if safe and _is_open(schema) else {})

@@ -119,7 +119,7 @@ def _without(schema: Any, fault: ConstraintFault) -> Any:
     elif fault.keyword not in _LEFT_OUT:
         raise fault
     elif fault.keyword == "patternProperties":
-        rest.pop("additionalProperties", None)  # what matched a pattern would be forbidden now
+        rest["additionalProperties"] = True  # else what matched a pattern would be forbidden now
     return with_at(schema, fault.path, rest)
 
 

@@ -44,7 +44,6 @@ class Admission:
         self._block_tokens = capture.block_tokens
         self._loads: list[Load] = []
         self._warm_already: list[Sequence] = []
-        self._num_vain = 0
 
     @property
     def running(self) -> list[Sequence]:
@@ -67,19 +66,17 @@ class Admission:
         if not self.queue and not self.preemption.behind():
             return
         waiting = sorted(self.queue, key=lambda sequence: sequence.request.background)
-        room, is_vain = self.preemption.room_behind(waiting), False
+        room = self.preemption.room_behind(waiting)
         for sequence in waiting:
             behind = sequence.request.background
             if behind and len(self.preemption.behind()) >= room:
                 return
             reads_disk = not (behind and self.preemption.has_people(waiting))
             if not reads_disk and self.prefixes.needs_disk(sequence):
-                self._num_vain += not is_vain
-                is_vain = True
-                if self._num_vain <= VAIN:
+                sequence.num_vain += 1
+                if sequence.num_vain <= VAIN:
                     continue
                 sequence.num_on_disk = 0
-            self._num_vain = 0 if behind else self._num_vain
             while not self._place(sequence, now, reads_disk=reads_disk):
                 if behind or not self.preemption.make_way():
                     return

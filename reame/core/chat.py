@@ -103,8 +103,8 @@ class ChatTemplate:
     def _tried(self, variables: Mapping[str, Any]) -> str:
         """What comes of a conversation that nobody had; "" when the template refuses or fails."""
         try:
-            own = {"documents": None, "strftime_now": lambda form: "", "range": _bounded_range()}
-            return self._run({**own, **variables})
+            own = {"documents": None, "strftime_now": lambda form: ""}
+            return self._best([_plain(message) for message in variables["messages"]], {**own, **variables})
         except RequestError:
             return ""
 

@@ -116,8 +116,8 @@ class RowPlanner:
         return {s.order: draft for s, draft in cut if draft}
 
     def _within_time(self, num_rows: int, most: int, num_decoding: int) -> int:
-        """The most rows of a step with drafts, at most `most`: others should not wait longer for their next token than
-        they do for somebody's prompt, yet a step that is long already may double."""
+        """The most rows of a step with drafts or forced tokens, at most `most`: others should not wait longer for their
+        next token than they do for somebody's prompt, yet a step that is long already may double."""
         limits, most = self._limits, min(most, self._limits.max_rows)
         seconds = limits.step_seconds if num_decoding > 1 else limits.prefill_seconds
         seconds = max(seconds, 2 * self._cost.seconds(num_rows))

@@ -64,6 +64,8 @@ class Sequence:
     """The prompt's tokens as far as their probabilities are known, when they are wanted."""
     traceless: bool = False
     """Its key was told to be forgotten while it ran: nothing of it is kept."""
+    num_vain: int = 0
+    """Plans in which it would have been let in if it wanted nothing from the disk."""
     has_line: bool = False
     """A line of the answer has ended."""
     done: bool = False

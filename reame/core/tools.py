@@ -47,7 +47,7 @@ _TRIED: dict[str, Any] = {
         {"role": "assistant", "content": "", "tool_calls": [
             {"id": "call_0000", "type": "function", "function": {"name": _CALL, "arguments": {"b": "c"}}},
         ]},
-        {"role": "tool", "tool_call_id": "call_0000", "name": _CALL, "content": "d"},
+        {"role": "tool", "tool_call_id": "call_0000", "name": "of_a_result", "content": "d"},
     ],
     "tools": [{"type": "function", "function": {
         "name": _TOOL, "description": "e", "parameters": {"type": "object", "properties": {"b": {"type": "string"}}},

@@ -24,7 +24,7 @@ def ballot(text: str, vote: VoteKind, *, is_label: bool = False) -> Ballot | Non
     """What `text` says about that which is voted on; None when it says nothing about it, and so does not vote.
     Thinking in front of it is left out. `is_label`: it is one of the labels of a list, whole, and labels may differ in
     a single sign."""
-    if not is_label:
+    if not is_label and whole_json(text) is None:
         text = _THOUGHT.sub("", text)
         if _THINKS.match(text):
             return None

@@ -38,7 +38,7 @@ _NUMBER = re.compile(
     rf"""
     (?<![^\W{UNSPACED}{HANGUL}])(?<!\^)(?<!\^[-+{{])(?<!\d[.,])
     (?:(?P<sign>(?<![\d)])[-\u2212+]|(?<!\d[ ])\b(?i:minus|negative)\s{{1,3}}|[负負]|マイナス)?
-      (?P<currency>[$€£¥₹]\s?)?)?
+      (?P<currency>[$€£¥₹]\s?|(?<=[$€£¥₹]))?)?
     (?:
       (?P<whole>\d+\s)?(?<!/)(?P<over>\d+)\s?[/\u2044]\s?(?P<under>\d+)(?![\d/])
     | (?P<body>\d{{1,3}}(?:[{_SPACES}'\u2019]\d{{3}}(?!\d))+(?:[.,]\d+)?|\d+(?:[.,]\d+)*|[.]\d+)
@@ -50,11 +50,13 @@ _NUMBER = re.compile(
     (?:\s?(?P<percent>[%\uff05]|percent\b|per\s+cent\b|Prozent\b)
      |\s?(?P<scale>(?:thousand|million|billion|trillion|Tausend|Millionen|Million|Mio|Milliarden|Milliarde|Mrd)\b
        |[万萬亿億]))?
-    (?(currency)(?:(?P<short>[kKmMB]|mn|bn)(?!\w))?)
+    (?(currency)(?:(?P<short>[kKmMB]|mn|bn)(?!\w|[^$\n]*\$(?!\s?\d)))?)
     """,
     re.VERBOSE,
 )  # fmt: skip
-_REASON = re.compile(r",?\s(?:since|because|as|weil|denn|car|porque)\s|(?<=\d)\s\((?=[^()\n]*=)", re.IGNORECASE)
+_REASON = re.compile(
+    r",?\s(?:since|because|weil|denn|porque)\s|,\s(?:as|car)\s|(?<=\d)\s\((?=[^()\n]*=)", re.IGNORECASE
+)
 """Behind an answer: what is calculated there leads to it, or goes on from it."""
 _GLUED = re.compile(r"[A-Za-z]{1,3}\d")
 """Behind what only begins like a number: 1920x1080, 3f2a."""

@@ -215,15 +215,23 @@ class Embeddings:
         return vector
 
     async def _compute(self, tokens: tuple[int, ...]) -> NDArray[np.float32]:
-        embedder, size = self._embedder, self._embedder.piece_rows
-        await self._thread.call(embedder.begin)
+        """Each piece in one turn of the decode thread, as each turn may wait for a step."""
+        embedder, size, vector = self._embedder, self._embedder.piece_rows, None
+
+        def take(start: int) -> NDArray[np.float32] | None:
+            if not start:
+                embedder.begin()
+            embedder.feed(tokens[start : start + size])
+            return embedder.vector() if start + size >= len(tokens) else None
+
         for start in range(0, len(tokens), size):
             await trio.sleep_until(self._next_at if self.is_busy() else -inf)
             began = trio.current_time()
             self.patience = LONG_PIECE
             try:
-                await self._thread.call(partial(embedder.feed, tokens[start : start + size]))
+                vector = await self._thread.call(partial(take, start))
             finally:
                 self.patience = 1
             self._next_at = 2 * trio.current_time() - began
-        return await self._thread.call(embedder.vector)
+        assert vector is not None
+        return vector

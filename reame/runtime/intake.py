@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 from attrs import evolve
 
-from reame.batch.width import fastest
+from reame.batch.width import widest
 from reame.errors import RequestError
 from reame.runtime.allowance import DailyTokens
 from reame.runtime.conclave import Deliberation
@@ -100,9 +100,9 @@ class Intake:
         )
 
     def background_width(self) -> int:
-        """How many requests at once are computed fastest when nobody else is there, by what steps took lately."""
+        """How many requests at once are best computed when nobody else is there, by what steps took lately."""
         slots = self._config.engine.slots
-        return fastest(self._loop.scheduler.cost.seconds, slots) if self._loop else slots
+        return widest(self._loop.scheduler.cost.seconds, slots) if self._loop else slots
 
     @asynccontextmanager
     async def open(self, call: Call, *, key: str, namespace: str) -> AsyncIterator[Replies]:

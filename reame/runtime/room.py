@@ -1,8 +1,8 @@
 """Is there room: how many sequences are open, and how many there may be.
 
 Bound: `engine.slots + scheduler.queue` sequences; the next one gets 429 at once. Of several API keys each has three
-quarters of them at most, so that none locks the others out. Prompts to be warmed and background work are let in only
-while less than half of that is taken. As many again may be short questions at forks of labels,
+quarters of them at most, or a single call, so that none locks the others out. Prompts to be warmed and background
+work are let in only while less than half of that is taken. As many again may be short questions at forks of labels,
 which are never a reason to turn anybody away.
 """
 
@@ -37,16 +37,15 @@ class Room:
         number = len(call.prompts) * call.width
         gives_way = call.warm or call.background
         own = self.capacity - self.capacity // 4 if self.has_several_keys() else self.capacity
-        room = max(1, self.capacity // 2) if gives_way else own
+        room = max(1, self.capacity // 2) if gives_way else self.capacity
         if number > room:
-            share = "half of " if gives_way else "three quarters of " if room < self.capacity else ""
+            share = "half of " if gives_way else ""
             raise RequestError(
                 f"{number} {'prompts' if call.warm else 'choices'} in one request; this server takes {room} ({share}"
                 "engine.slots + scheduler.queue) at once",
                 param="prompt" if call.warm else "best_of" if call.conclave else "n",
             )
-        is_full = self._open.total() + number > (room if gives_way else self.capacity)
-        if is_full or self._open[key] + number > own:
+        if self._open.total() + number > room or (self._open[key] and self._open[key] + number > own):
             raise full()
         self._open[key] += number
         return number

@@ -12,7 +12,7 @@ from lines import answer_of
 
 from reame.batch.account import Account, time_text
 from reame.batch.result import Outcome, read_result, refusal, result_line
-from reame.batch.width import ENOUGH, fastest
+from reame.batch.width import ENOUGH, widest
 from reame.errors import RequestError
 
 
@@ -76,18 +76,18 @@ def test_times() -> None:
     assert [time_text(s) for s in (0.04, 59.9, 372, 11_220)] == ["0.0 s", "59.9 s", "6 min 12 s", "3 h 07 min"]
 
 
-def test_as_many_at_once_as_is_fastest() -> None:
-    assert fastest(lambda rows: 1.0, 16) == 16  # rows are free
-    assert fastest(lambda rows: float(rows), 16) == 16  # rows cost what they give
-    assert fastest(lambda rows: rows**1.2, 16) == 1  # and here more: 2 ** 1.2 is 2.3
+def test_as_many_at_once_as_is_widest() -> None:
+    assert widest(lambda rows: 1.0, 16) == 16  # rows are free
+    assert widest(lambda rows: float(rows), 16) == 16  # rows cost what they give
+    assert widest(lambda rows: rows**1.2, 16) == 1  # and here more: 2 ** 1.2 is 2.3
     groups_of_four = {1: 75, 2: 117, 3: 141, 4: 124, 5: 190, 6: 230, 7: 231, 8: 233}
-    assert fastest(lambda rows: groups_of_four[rows], 8) == 8
-    assert fastest(lambda rows: groups_of_four[rows], 6) == 4
+    assert widest(lambda rows: groups_of_four[rows], 8) == 8
+    assert widest(lambda rows: groups_of_four[rows], 6) == 4
 
 
 @given(st.lists(st.floats(0.001, 10), min_size=1, max_size=30))
 def test_no_other_number_is_much_faster(seconds: list[float]) -> None:
-    chosen = fastest(lambda rows: seconds[rows - 1], len(seconds))
+    chosen = widest(lambda rows: seconds[rows - 1], len(seconds))
     rate = chosen / seconds[chosen - 1]
     assert all(rows / each * ENOUGH <= rate * 1.000001 for rows, each in enumerate(seconds, 1))
 

@@ -49,9 +49,9 @@ def compiled(compiler: ConstraintCompiler, schema: Any) -> bool:
     return True
 
 
-@pytest.mark.parametrize("name", ["Prüfung", "List[int]", "Foo<Bar>", "x y", "a~1b", "50%25", "Plain"])
+@pytest.mark.parametrize("name", ["Prüfung", "List[int]", "Foo<Bar>", "x y", "a~1b", "50%25", "C%23", "C#", "Plain"])
 def test_a_definition_may_have_any_name(compiler: ConstraintCompiler, name: str) -> None:
-    key = name.replace("~1", "/").replace("%25", "%")
+    key = name.replace("~1", "/").replace("%25", "%").replace("%23", "#")
     assert compiled(compiler, {"$ref": f"#/$defs/{name}", "$defs": {key: {"type": "integer"}}})
 
 

@@ -120,8 +120,8 @@ LOOSE: dict[str, dict[str, Any]] = {
     },
     "most": {"type": "object", "properties": {name: {"type": "null"} for name in "abc"}, "maxProperties": 2},
     "patterns": {
-        "type": "object", "properties": {}, "patternProperties": {"^a": {"type": "null"}, "b$": {"enum": [1]}},
-        "additionalProperties": False,
+        "type": "object", "properties": {"id": {"type": "null"}},
+        "patternProperties": {"^a": {"type": "null"}, "b$": {"enum": [1]}}, "additionalProperties": False,
     },
     "large": {"type": "object", "properties": {"id": {"enum": [2**60, 1]}}, "required": ["id"]},
     "vendor": {"type": "object", "properties": {"a": {"type": "boolean", "nullable": True, "widget": "box"}}},

@@ -124,7 +124,7 @@ def test_the_tools_come_behind_the_system_text_that_there_is() -> None:
 
 HERMES = "{{ tools | tojson }}{% for m in messages %}{{ m.role }}{{ m.tool_calls }}<tool_call>{% endfor %}"
 TAKES_OTHERS = "{% set tools = xml_tools or none %}" + HERMES  # as SmolLM3's does
-FORGETS = "{{ tools | tojson }}{% for m in messages %}{{ m.role }}<tool_call>{% endfor %}"
+FORGETS = "{{ tools | tojson }}{% for m in messages %}{{ m.role }}{{ m.name }}<tool_call>{% endfor %}"
 OTHER = "{% for m in messages %}[{{ m.role }}: {{ m.content }}]{% endfor %}"
 
 

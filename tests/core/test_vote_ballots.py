@@ -44,6 +44,7 @@ def test_thinking_does_not_vote(kind: VoteKind, said: str) -> None:
     for thought in ("<think>\n\n</think>\n\n", "<think>Is it [2] or 3?</think>", "So it is 5.</think>\n"):
         assert ballot(thought + said, kind) == ballot(said, kind)
     assert ballot(f"<think>Perhaps {said}", kind) is None
+    assert ballot('{"a": "</think>"}', "json") == Ballot("json", '{"a":"</think>"}', (("a", '"</think>"'),))
 
 
 @pytest.mark.parametrize("text", ["no json", '{"a": ', "[" * 100_000, '{"a": NaN}', ""])
