@@ -106,6 +106,16 @@ def test_check_reads_the_keys_that_the_config_names(capsys: pytest.CaptureFixtur
     assert "line 2: the same name as in line 1" in capsys.readouterr().err
 
 
+def test_check_reads_the_chat_template_that_the_config_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert reame("check", "--set", "model.chat_template=gone.jinja") == 1
+    assert capsys.readouterr().err == "reame: model.chat_template: gone.jinja: No such file or directory\n"
+    Path("mine.jinja").write_bytes(b"a\xff")
+    assert reame("check", "--set", "model.chat_template=mine.jinja") == 1
+    assert "not UTF-8 (byte 1)" in capsys.readouterr().err
+    Path("mine.jinja").write_text("{{ messages }}")
+    assert reame("check", "--set", "model.chat_template=mine.jinja") == 0
+
+
 def test_check_knows_that_a_services_copy_of_the_keys_comes_later(capsys: pytest.CaptureFixture[str]) -> None:
     assert reame("check", "--set", "server.api_keys_file=/run/reame-test/keys") == 0
     assert capsys.readouterr().out.endswith("; /run/reame-test/keys is made when the service starts\n")

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 import re
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from reame.api.schema_fields import kind
+from reame.api.schema_fields import Fields, kind
 from reame.core.constraint import MAX_SOURCE_CHARS, OF_JSON, Constraint
 from reame.core.labels import MOST_RATED, labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reame.api.schema_fields import Fields
     from reame.core.constraint import Kind
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -31,6 +31,8 @@ _TOP: dict[str, Kind] = {
     "grammar": "grammar",
 }
 """Other servers' fields at the top of a request."""
+OWN_FIELDS = (*_OWN, "answers", "heal", "background", "vote", "early_stop", "confidence")
+"""All that `reame` may hold."""
 FORM_FIELDS = (*_TOP, "structured_outputs", "structural_tag")
 """Fields beside `reame` that say what an answer must be, on every endpoint that answers."""
 
@@ -88,6 +90,7 @@ def _asked(fields: Fields) -> Iterator[Format]:
         yield from _of_response_format(response)
     own, vllm = fields.record("reame"), fields.record("structured_outputs")
     if own is not None:
+        _check_names(own)
         yield from _of_named(own, _OWN)
     if vllm is not None:
         yield from _of_vllm(vllm)
@@ -123,10 +126,23 @@ def _of_json_schema(inner: Fields) -> Format:
     return Format(_constraint(inner, "schema", "json_schema"), inner.param("schema"))
 
 
+def _check_names(own: Fields) -> None:
+    """Nothing in `reame` is another server's, so that a name nobody knows is a slip, perhaps in what the answer must
+    be."""
+    for name in own.values:
+        if name not in OWN_FIELDS:
+            near = get_close_matches(name, OWN_FIELDS, 1)
+            raise own.fault(
+                name[:64], f"is not known; did you mean {near[0]}?" if near else f"is none of {', '.join(OWN_FIELDS)}."
+            )
+
+
 def _of_vllm(fields: Fields) -> Iterator[Format]:
     yield from _of_named(fields, _VLLM)
     if fields.flag("json_object"):
         yield Format(Constraint("json_object"), fields.param("json_object"))
+    if fields.values and not any(name in fields.values for name in (*_VLLM, "json_object", "structural_tag")):
+        raise Fields({}).fault(fields.path, f"names none of {', '.join(_VLLM)}, json_object.")
     if fields.get("structural_tag") is not None:
         raise fields.fault("structural_tag", "is not supported: use json, regex, choice, grammar or json_object.")
 

@@ -13,6 +13,8 @@ from attrs import frozen
 from reame.batch.line import CHAT, canonical
 from reame.commands.batch_rows import DELIMITERS, table_of, text_of
 from reame.config_rules import printable
+from reame.constraint.fault import ConstraintFault, shown
+from reame.constraint.schema_check import check_schema
 from reame.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -156,4 +158,9 @@ def _schema_of(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{printable(path)}: not JSON; --schema is a JSON Schema") from None
     if not isinstance(value, dict):
         raise ConfigError(f"{printable(path)}: not an object; --schema is a JSON Schema")
+    try:
+        check_schema(value)
+    except ConstraintFault as fault:
+        place = shown((*fault.path, fault.keyword) if fault.keyword else fault.path)
+        raise ConfigError(f"{printable(path)}: {place} {fault.message}") from None
     return value

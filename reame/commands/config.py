@@ -12,6 +12,7 @@ from cyclopts import App, Parameter
 from reame.config_keys import load_api_keys
 from reame.config_load import LOCAL_FILE, load_config
 from reame.config_rules import printable
+from reame.config_template import load_template
 from reame.config_text import default_text, effective_text
 from reame.errors import ConfigError
 from reame.host.new_file import put
@@ -71,6 +72,8 @@ def check(config: File = None, *, set_: Sets = None) -> int:
         comes_later = Path(keys).is_relative_to("/run") and not Path(keys).exists()
         if keys and not comes_later:
             load_api_keys(keys)
+        if loaded.config.model.chat_template:
+            load_template(loaded.config.model.chat_template)
     except ConfigError as error:
         print(f"reame: {error}", file=sys.stderr)
         return 1

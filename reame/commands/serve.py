@@ -47,6 +47,7 @@ async def serve_config(config: Config, *, read: Callable[[], Config] | None = No
     from reame.api.server import serve as serve_http
     from reame.catalog import resolve
     from reame.config_keys import load_api_keys
+    from reame.config_template import load_template
     from reame.runtime import logs
     from reame.runtime.batch_front import with_batches
     from reame.runtime.daemon import Daemon
@@ -60,6 +61,8 @@ async def serve_config(config: Config, *, read: Callable[[], Config] | None = No
     keys = load_api_keys(config.server.api_keys_file) if config.server.api_keys_file else ()
     sockets = inherited(os.environ, has_keys=bool(keys))
     path = resolve(config.model.path)
+    if config.model.chat_template:
+        load_template(config.model.chat_template)  # now, and not only when the model has been loaded
     metrics = Metrics()
     intake = Intake(config, config.model.id or path.stem, metrics)
     app = create_app(config, intake, metrics, keys)

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from reame.constraint.fault import ConstraintFault
+from reame.constraint.pattern import PatternFault, rust_pattern
 from reame.constraint.schema_tree import mapped, pointed, walk
 
 MAX_SCHEMAS = 20_000
@@ -115,6 +116,10 @@ def _value_fault(root: Any, schema: dict[str, Any], keyword: str, value: Any) ->
             return _reference_fault(root, value)
         case "multipleOf":
             return _multiple_fault(value)
+        case "pattern":
+            return _pattern_fault(value)
+        case "patternProperties":
+            return _patterns_fault(value)
         case "properties" if len(value) > MAX_PROPERTIES:
             return f"has {len(value)} entries; at most {MAX_PROPERTIES} are supported"
         case "required" if not all(isinstance(name, str) for name in value):
@@ -139,6 +144,20 @@ def _reference_fault(root: Any, reference: str) -> str | None:
         except LookupError:
             return "leads nowhere"
     return None
+
+
+def _pattern_fault(pattern: str) -> str | None:
+    try:
+        rust_pattern(pattern)
+    except PatternFault as fault:
+        return str(fault)
+    return None
+
+
+def _patterns_fault(patterns: dict[str, Any]) -> str | None:
+    if fault := next(filter(None, map(_pattern_fault, patterns)), None):
+        return fault
+    return None if len(set(map(rust_pattern, patterns))) == len(patterns) else "has the same pattern twice"
 
 
 def _multiple_fault(value: Any) -> str | None:

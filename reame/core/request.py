@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from attrs import Factory, frozen
@@ -10,10 +11,14 @@ from reame.core.constraint import OF_JSON
 from reame.core.fim import Infill
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from reame.core.constraint import Constraint
     from reame.core.vote import Conclave
+
+
+BAN = -100.0
+"""This bias, or a lower one, lets a token never come."""
 
 
 @frozen(kw_only=True)
@@ -35,10 +40,20 @@ class Sampling:
     logit_bias: tuple[tuple[int, float], ...] = ()
 
     @property
+    def banned(self) -> frozenset[int]:
+        """Tokens that may not come, also where a constraint would have no other."""
+        return frozenset(token for token, bias in self.logit_bias if bias <= BAN)
+
+    @property
     def is_plain_greedy(self) -> bool:
         """The likeliest token, whatever came before."""
         penalised = self.repeat_penalty != 1 or self.presence_penalty or self.frequency_penalty
         return self.temperature <= 0 and not self.logit_bias and not penalised
+
+
+def before_banned(tokens: Sequence[int], banned: frozenset[int]) -> tuple[int, ...]:
+    """Up to the first that is banned, without it."""
+    return tuple(takewhile(lambda token: token not in banned, tokens)) if banned else tuple(tokens)
 
 
 @frozen(kw_only=True)

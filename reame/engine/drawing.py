@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from reame.core.batch import Output
 from reame.core.events import TokenLogprob, certain
+from reame.core.request import before_banned
 from reame.errors import RequestError
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Drawing:
         self._engine = engine
         self._num_top = request.logprobs
         self._asks_first = request.sampling.is_plain_greedy and self._num_top is None
+        self._banned = request.sampling.banned
         self._sampler = engine.new_sampler(request.sampling, request.prompt)
         for token in request.forced:
             self._force(token)
@@ -75,7 +77,8 @@ class Drawing:
         return self.matcher is not None and self.matcher.is_over
 
     def _forced(self) -> tuple[int, ...]:
-        return self.matcher.forced() if self.matcher else ()
+        """Before a token that is banned: its place is drawn, which fails when the constraint has no other for it."""
+        return before_banned(self.matcher.forced(), self._banned) if self.matcher else ()
 
     def _force(self, token: int) -> None:
         self._engine.accept(self._sampler, token)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from reame.core.checkpoints import in_equal_parts, in_turn
+from reame.core.request import before_banned
 from reame.engine.base import ModelInfo, Row
 from reame.errors import EngineError
 
@@ -258,7 +259,7 @@ def reference_tokens(
         seen = (*seen, hash((token, position, seen)))
     while len(sampler.drawn) < max_tokens:
         value = hash((tokens[-1], len(tokens) - 1, seen))
-        forced = matcher.forced() if matcher else ()
+        forced = before_banned(matcher.forced(), sampling.banned) if matcher else ()
         if forced:
             token = forced[0]
         else:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from reame.catalog import split_parts
+from reame.config_template import load_template
 from reame.constraint.compiler import ConstraintCompiler
 from reame.constraint.tokens import tokens_of
 from reame.core.chat import ChatTemplate
@@ -170,10 +171,7 @@ def _template(config: Config, engine: Engine) -> ChatTemplate | None:
     chats, and texts are continued all the same."""
     info = engine.info
     if config.model.chat_template:
-        try:
-            source = Path(config.model.chat_template).read_text("utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ModelError(f"model.chat_template: {config.model.chat_template} cannot be read: {error}") from error
+        source = load_template(config.model.chat_template)
         return ChatTemplate(source, bos_text=info.bos_text, eos_text=info.eos_text)
     why = "the model has no chat template"
     if info.chat_template is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from reame.core.request import Request
+from reame.core.request import Request, before_banned
 from reame.runtime.labelling import is_rated
 from reame.runtime.prompts import check_length, check_tokens, seeded
 
@@ -31,6 +31,7 @@ def requests_of(
     if not call.background:
         timeout = min(timeout, config.scheduler.request_timeout_s)
     forced = grammar.matcher().forced() if grammar and not call.prompt_logprobs else ()
+    forced = before_banned(forced, call.sampling.banned)
     for prepared, source in zip(prompts, call.prompts, strict=True):
         check_length(prepared.tokens, model.context, source)
         check_tokens(prepared.tokens, model.info.vocab_size)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
+from reame.api.openapi_parts import WISHES
 from reame.api.schema import Limits
 from reame.api.schema_chat import read_chat
 from reame.api.schema_completion import read_completion
+from reame.api.schema_format import OWN_FIELDS
 from reame.api.schema_native import read_native
 from reame.core.constraint import Constraint
 from reame.core.request import Call, Sampling
@@ -132,3 +135,22 @@ def test_equal_schemas_are_equal_constraints_and_the_order_of_keys_counts() -> N
     turned = {**SCHEMA, "properties": dict(reversed(SCHEMA["properties"].items()))}  # type: ignore[attr-defined]
     assert asked(guided_json=spaced) == asked(guided_json=SCHEMA)
     assert asked(guided_json=turned) != asked(guided_json=SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "words"),
+    [
+        ({"reame": {"regexp": "abc"}}, "reame.regexp", "did you mean regex?"),
+        ({"reame": {"colour": 1}}, "reame.colour", "is none of regex, choice"),
+        ({"structured_outputs": {"jsn": {}}}, "structured_outputs", "names none of json, regex"),
+    ],
+)
+def test_a_slip_is_never_an_answer_without_its_form(fields: dict[str, Any], param: str, words: str) -> None:
+    for read in (lambda: calls(**fields), lambda: read_native(json.dumps({"prompt": "a", **fields}).encode(), LIMITS)):
+        with pytest.raises(RequestError, match=re.escape(words)) as caught:
+            read()
+        assert caught.value.param == param
+
+
+def test_all_wishes_that_are_described_are_known() -> None:
+    assert set(OWN_FIELDS) == set(WISHES)

@@ -90,6 +90,11 @@ def test_a_schema_goes_with_each_request_in_its_own_order(tmp_path: Path) -> Non
     assert list(sent["json_schema"]["schema"]["properties"]) == ["z", "a"]
 
 
+def test_a_schema_that_cannot_be_is_refused_before_any_row(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"s.json: \$\.properties\.a\.type must be one or more of null, "):
+        question(tmp_path, schema={"type": "object", "properties": {"a": {"type": "wat"}}})
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_properties_become_columns_and_the_rest_stays(tmp_path: Path, delimiter: str) -> None:
     text = f"\ufeffname{delimiter}price\nLamp{delimiter}3\nChär{delimiter}4\n"

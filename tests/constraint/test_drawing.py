@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from reame.engine.llama import LlamaEngine
 
 
+GREEDY = Sampling(temperature=0)
+
+
 def read(engine: LlamaEngine, text: str) -> tuple[int, ...]:
     """Its tokens, which are all that the engine then holds."""
     prompt = tuple(engine.vocabulary.tokenize(text, add_special=True, parse_special=False))
@@ -55,6 +58,23 @@ def test_a_request_that_bans_all_that_is_allowed_fails(engine: LlamaEngine, comp
     banned.close()
 
 
+def test_a_banned_token_is_not_forced_either(engine: LlamaEngine, compiler: ConstraintCompiler) -> None:
+    constraint = Constraint("regex", "Paris is nice")
+    forced = compiler.matcher(constraint).forced()
+    assert len(forced) > 1
+    for banned in forced[:2]:
+        with pytest.raises(RequestError, match="logit_bias"):
+            written_without(engine, compiler, constraint, (banned,))
+    assert written_without(engine, compiler, constraint, (5,))[: len(forced)] == list(forced)
+
+
+def written_without(
+    engine: LlamaEngine, compiler: ConstraintCompiler, constraint: Constraint, banned: tuple[int, ...]
+) -> list[int]:
+    sampling = Sampling(temperature=0, logit_bias=tuple((token, -100.0) for token in banned))
+    return answer(engine, compiler, constraint, None, sampling)
+
+
 PERSON = """{"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
 "required": ["name", "age"]}"""
 CONSTRAINTS = (
@@ -64,10 +84,15 @@ CONSTRAINTS = (
 )
 
 
-def answer(engine: LlamaEngine, compiler: ConstraintCompiler, constraint: Constraint, top: int | None) -> list[int]:
+def answer(
+    engine: LlamaEngine,
+    compiler: ConstraintCompiler,
+    constraint: Constraint,
+    top: int | None,
+    sampling: Sampling = GREEDY,
+) -> list[int]:
     """The greedy one's first tokens."""
     prompt = read(engine, "The capital of France is")
-    sampling = Sampling(temperature=0)
     request = Request(id="r", prompt=prompt, max_tokens=24, sampling=sampling, logprobs=top)
     drawn = Drawing(engine, request, compiler.matcher(constraint))
     row, tokens = last_row(engine), []
