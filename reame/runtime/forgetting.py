@@ -7,11 +7,13 @@ deleted.
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING
 
 import trio
 
 from reame.memory.inbox import Inbox
+from reame.memory.outage import Seldom
 from reame.runtime.recall import memory_dir, memory_salt
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class Forgetting:
         self._memory = memory
         self._embeddings = embeddings
         self._scope = trio.CancelScope()
+        self._emptied = Seldom(time.monotonic)
 
     async def run(self) -> None:
         inbox = self._inbox
@@ -60,7 +63,7 @@ class Forgetting:
         with self._scope:
             while True:
                 if await trio.to_thread.run_sync(self._restore, inbox):
-                    log.warning("%s was emptied while it is in use: it is filled again", inbox.directory)
+                    self._emptied.warn("%s: files were deleted while it is in use; it is filled again", inbox.directory)
                 for order in await trio.to_thread.run_sync(inbox.orders):
                     self._memory.begin_era(order.namespace)  # what its calls still launch leaves nothing either
                     await self._loop.forget(order.namespace)

@@ -167,6 +167,14 @@ class Replies:
         generated = sum(finish.usage.completion_tokens for finish in self._finishes.values())
         return self.prompt_tokens + (generated if whole else max(generated, self._num_deltas))
 
+    def _num_cached(self) -> int:
+        """Tokens of all prompts that were not computed: of each prompt, of that of its choices which had the least."""
+        least: dict[int, int] = {}
+        for index, finish in self._finishes.items():
+            prompt, cached = index // self._n, finish.usage.cached_tokens
+            least[prompt] = min(least.get(prompt, cached), cached)
+        return sum(least.values())
+
     def account(self, metrics: Metrics, key: str) -> None:
         """Count the call and write its one log line; neither prompts nor answers are in it."""
         finishes = list(self._finishes.values())
@@ -175,11 +183,11 @@ class Replies:
         outcome = (errors[0].code or "error") if errors else "ok" if whole else "cancelled"
         metrics.requests.labels(outcome).inc()
         metrics.prompt_tokens.inc(self.prompt_tokens)
-        firsts = [finish for index, finish in self._finishes.items() if index % self._n == 0]
-        cached = sum(finish.usage.cached_tokens for finish in firsts)
+        cached = self._num_cached()
         metrics.cached_tokens.inc(cached)
-        timings = finishes[0].timings if finishes else Timings()
-        if finishes and finishes[0].usage.completion_tokens:
+        computed = [finish for finish in finishes if not finish.stored]
+        timings = computed[0].timings if computed else Timings()
+        if computed and computed[0].usage.completion_tokens:
             metrics.first_token_seconds.observe((timings.queued_ms + timings.prefill_ms) / 1e3)
         tokens = sum(finish.usage.completion_tokens for finish in finishes)
         longest = max((finish.timings.decode_ms for finish in finishes), default=0.0)

@@ -57,12 +57,13 @@ def begin(up: Serving, wave: int) -> None:
 
 @asynccontextmanager
 async def remembering(store: AnswerStore, *texts: str) -> AsyncIterator[Serving]:
-    """Candidates say these texts. All that is to be kept is written when the block ends."""
+    """Candidates say these texts, or what the engine draws. All that is to be kept is written when the block ends."""
     memory = Memory(None, store, fingerprint=b"f" * 16, block_tokens=0, salt=b"s", element_bytes=1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(memory.run)
         async with serving(config_of(slots=8), memory=memory) as up:
-            speak(up, *texts)
+            if texts:
+                speak(up, *texts)
             yield up
         memory.close()
 

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 import trio.lowlevel
+from attrs import evolve
+from electing import remembering
 from serving import call_of, config_of, prompt_of, serving
 
 from reame.core.request import Call, Sampling
+from reame.memory.answers import AnswerStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 Lines = "Callable[[], list[dict[str, Any]]]"
 
@@ -38,6 +42,20 @@ async def test_a_call_is_one_line_of_numbers(
     assert (line["id"], line["key"], line["outcome"], line["choices"]) == (request_id, "office", "ok", 2)
     assert (line["prompt"], line["cached"], line["tokens"]) == (20, 0, 10)
     assert {"queued_ms", "first_ms", "decode_ms"} <= set(line)
+
+
+async def test_a_prompt_of_an_old_answer_and_a_new_one_was_computed(
+    lines: Callable[[], list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    one = evolve(call_of(prompt_of(20, 5), max_tokens=5), sampling=Sampling(seed=3, temperature=1.0))
+    store = AnswerStore(tmp_path / "answers.sqlite", budget_bytes=1 << 20)
+    async with remembering(store) as up:
+        await up.answer(one)
+    async with remembering(store) as up:
+        both = await up.answer(evolve(one, n=2))
+    assert [finish.stored for finish in both.finishes] == [True, False]
+    assert [finish.usage.cached_tokens for finish in both.finishes] == [20, 0]
+    assert [line["cached"] for line in lines()] == [0, 0]
 
 
 async def test_nothing_that_was_said_is_in_any_record(
