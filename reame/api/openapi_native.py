@@ -31,7 +31,7 @@ _GENERATING: dict[str, Schema] = {
     "ignore_eos": flag("An answer goes on to its limit."),
     "t_max_predict_ms": number(0, 1e12, "The answer ends with its first line that ends after so long."),
     "stream": flag(),
-    "reame": part(NATIVE_WISHES, note="Reame's own wishes."),
+    "reame": part(NATIVE_WISHES, note="Reame's own wishes.", additionalProperties=False),
 }
 _FILE = part({"filename": text(), "text": text()})
 

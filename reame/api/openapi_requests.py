@@ -38,7 +38,7 @@ PROMPT = either(
     text(), many(text(), minItems=1), TOKENS, many(TOKENS, minItems=1),
     note="A text, token ids, or a list of either.",
 )  # fmt: skip
-REAME = part(WISHES, note="Reame's own wishes.")
+REAME = part(WISHES, note="Reame's own wishes.", additionalProperties=False)
 SAMPLING: dict[str, Schema] = {
     "temperature": number(0, 2, "0 = always the most probable token."),
     "top_p": number(0, 1, "Choose among the fewest tokens whose probabilities reach this.", above=True),

@@ -57,7 +57,8 @@ def show(
 
 
 def check(config: File = None, *, set_: Sets = None) -> int:
-    """Check the configuration and the file of API keys that it names: every mistake and exit code 1, or "ok".
+    """Check the configuration, and the API keys and the chat template that it names: every mistake and exit code 1, or
+    "ok".
 
     Parameters
     ----------
@@ -68,14 +69,20 @@ def check(config: File = None, *, set_: Sets = None) -> int:
     """
     try:
         loaded = load_config(config, sets=set_ or ())
-        keys = loaded.config.server.api_keys_file
-        comes_later = Path(keys).is_relative_to("/run") and not Path(keys).exists()
-        if keys and not comes_later:
-            load_api_keys(keys)
-        if loaded.config.model.chat_template:
-            load_template(loaded.config.model.chat_template)
     except ConfigError as error:
         print(f"reame: {error}", file=sys.stderr)
+        return 1
+    keys, template = loaded.config.server.api_keys_file, loaded.config.model.chat_template
+    comes_later = Path(keys).is_relative_to("/run") and not Path(keys).exists()
+    is_right = True
+    for path, load in (("" if comes_later else keys, load_api_keys), (template, load_template)):
+        try:
+            if path:
+                load(path)
+        except ConfigError as error:
+            print(f"reame: {error}", file=sys.stderr)
+            is_right = False
+    if not is_right:
         return 1
     print(f"ok: {loaded.source}" + (f"; {keys} is made when the service starts" if comes_later else ""))
     return 0

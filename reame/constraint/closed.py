@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote, unquote
 
-from reame.constraint.pattern import rust_pattern
 from reame.constraint.schema_tree import COMBINING, mapped, walk
 
 _OF_OBJECTS = ("properties", "required", "additionalProperties", "patternProperties", "minProperties")
@@ -25,7 +24,7 @@ _OF_A_FRAGMENT = "/~!$&'()*+,;=:@"
 
 def closed(root: Any) -> Any:
     """A checked schema with `additionalProperties: false` where that is safe, without what says nothing, and with its
-    patterns, references and draft as they are to be written."""
+    references and its draft as they are to be written."""
     return _closed(root, safe=not any(_combines(schema) for _, schema in walk(root)))
 
 
@@ -38,10 +37,6 @@ def _closed(schema: Any, *, safe: bool) -> Any:
         for keyword, value in schema.items()
         if value is not False or keyword not in _SAYS_NOTHING
     }
-    if isinstance(pattern := own.get("pattern"), str):
-        own["pattern"] = rust_pattern(pattern)
-    if isinstance(patterns := own.get("patternProperties"), dict):
-        own["patternProperties"] = {rust_pattern(pattern): inner for pattern, inner in patterns.items()}
     if isinstance(reference := own.get("$ref"), str):
         base, mark, fragment = reference.partition("#")
         own["$ref"] = base + mark + quote(unquote(fragment), safe=_OF_A_FRAGMENT)

@@ -12,6 +12,7 @@ from llguidance import LLMatcher, LLParserLimits
 from reame.constraint.closed import closed
 from reame.constraint.fault import ConstraintFault
 from reame.constraint.gbnf import lark_of
+from reame.constraint.in_rust import in_rust
 from reame.constraint.locate import locate
 from reame.constraint.schema_check import check_schema, without_unsupported
 from reame.constraint.schema_tree import at, with_at
@@ -139,12 +140,14 @@ def _tools(asked: dict[str, Any], tokenizer: LLTokenizer) -> str:
             answer = _checked(asked["answer"], tokenizer)
         except ConstraintFault as fault:
             raise ConstraintFault(fault.message, ("answer", *fault.path), fault.keyword) from fault
-    rules = tool_grammar(names, schemas, must=asked["must"], parallel=asked["parallel"], answer=answer)
+    rules = tool_grammar(
+        names, list(map(in_rust, schemas)), must=asked["must"], parallel=asked["parallel"], answer=in_rust(answer)
+    )
     return LLMatcher.grammar_from_lark(rules)
 
 
 def _schema_text(schema: Any) -> str:
-    return LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=_COMPACT)
+    return LLMatcher.grammar_from_json_schema(json.dumps(in_rust(schema)), overrides=_COMPACT)
 
 
 def _text(constraint: Constraint) -> str:
@@ -174,4 +177,6 @@ def _meaning(fault: str) -> str:
 
 def _line(text: str) -> str:
     line = " ".join(text.replace("<non-verbose/>", "").split())
+    if line.startswith("regex parse error"):  # then the regex, which is not the one that was sent
+        line = line[line.find("error: ", len("regex parse error")) :]
     return line if len(line) <= 300 else line[:297] + "..."

@@ -11,7 +11,7 @@ from typing import Any
 
 from reame.constraint.fault import ConstraintFault
 from reame.constraint.pattern import PatternFault, rust_pattern
-from reame.constraint.schema_tree import mapped, pointed, walk
+from reame.constraint.schema_tree import is_schema, mapped, pointed, walk
 
 MAX_SCHEMAS = 20_000
 """Schemas in a schema."""
@@ -140,9 +140,11 @@ def _reference_fault(root: Any, reference: str) -> str | None:
         return "must lead to a place in the same schema, such as #/$defs/name"
     if reference.startswith("#/"):
         try:
-            pointed(root, reference)
+            path = pointed(root, reference)
         except LookupError:
             return "leads nowhere"
+        if not is_schema(root, path):
+            return "leads to what is no schema; put what is referred to into $defs"
     return None
 
 

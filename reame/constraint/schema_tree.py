@@ -36,6 +36,17 @@ def mapped(keyword: str, value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value) if keyword in _ITSELF else value
 
 
+def is_schema(root: Any, path: Path) -> bool:
+    """Whether there is a schema at the path, and not a value such as that of `default`."""
+    while path:
+        keyword, value = path[0], root.get(path[0]) if isinstance(root, dict) else None
+        way = next((way for way, _ in inner(str(keyword), value) if path[1 : 1 + len(way)] == way), None)
+        if way is None:
+            return False
+        root, path = at(value, way), path[1 + len(way) :]
+    return isinstance(root, dict | bool)
+
+
 def walk(root: Any) -> Iterator[tuple[Path, Any]]:
     """Every schema in `root`, itself first, with its path."""
     stack: list[tuple[Path, Any]] = [((), root)]

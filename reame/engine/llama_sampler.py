@@ -6,13 +6,12 @@ import ctypes
 import math
 from typing import TYPE_CHECKING, Any
 
+from reame.core.request import BAN
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reame.core.request import Sampling
-
-BAN = -100.0
-"""A logit bias of this or less bans the token, as OpenAI documents."""
 
 
 def build_chain(library: Any, sampling: Sampling, prompt: Sequence[int], *, vocab_size: int, context: int) -> Any:

@@ -168,12 +168,12 @@ class Replies:
         return self.prompt_tokens + (generated if whole else max(generated, self._num_deltas))
 
     def _num_cached(self) -> int:
-        """Tokens of all prompts that were not computed: of each prompt, of that of its choices which had the least."""
-        least: dict[int, int] = {}
+        """Tokens of the prompts that were not computed, as far as that is known: of each prompt whose choices have all
+        ended, of the choice which had the least."""
+        of_prompts: dict[int, list[int]] = {}
         for index, finish in self._finishes.items():
-            prompt, cached = index // self._n, finish.usage.cached_tokens
-            least[prompt] = min(least.get(prompt, cached), cached)
-        return sum(least.values())
+            of_prompts.setdefault(index // self._n, []).append(finish.usage.cached_tokens)
+        return sum(min(cached) for cached in of_prompts.values() if len(cached) == self._n)
 
     def account(self, metrics: Metrics, key: str) -> None:
         """Count the call and write its one log line; neither prompts nor answers are in it."""

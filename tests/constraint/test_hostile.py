@@ -51,7 +51,7 @@ def refusal(compiler: ConstraintCompiler, constraint: Constraint) -> RequestErro
     ("schema", "param", "words"),
     [
         (nested(2, {"type": "string", "pattern": "(?=x)"}), "properties.x.properties.x.pattern", "look-ahead"),
-        (nested(1, {"type": "string", "pattern": "\\bfoo"}), "properties.x.pattern", "lookaround"),
+        (nested(1, {"type": "string", "pattern": "\\bfoo"}), "properties.x.pattern", "word boundary"),
         (nested(1, {"type": "string", "pattern": "^a\\\\!$("}), "properties.x.pattern", "unclosed group"),
         (nested(1, {"type": "wat"}), "properties.x.type", "must be one or more of"),
         (nested(28, {"type": "wat"}), f"{'properties.x.' * 28}type", "must be one or more of"),
