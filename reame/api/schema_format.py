@@ -130,7 +130,7 @@ def _check_names(own: Fields) -> None:
     """Nothing in `reame` is another server's, so that a name nobody knows is a slip, perhaps in what the answer must
     be."""
     for name in own.values:
-        if name not in OWN_FIELDS and own.get(name) is not None:
+        if name not in OWN_FIELDS:
             near = get_close_matches(name, OWN_FIELDS, 1)
             raise own.fault(
                 name[:64], f"is not known; did you mean {near[0]}?" if near else f"is none of {', '.join(OWN_FIELDS)}."

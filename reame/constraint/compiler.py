@@ -1,7 +1,7 @@
 """Constraints compiled for one model, and kept.
 
-Bounds: `MAX_KEPT` grammars of `MAX_KEPT_CHARS` characters of source together (or an eighth of llguidance's text, where
-that is more), apart from those in use; a compiled grammar takes about 50 bytes for each character.
+Bounds: `MAX_KEPT` grammars of `MAX_KEPT_CHARS` characters of source together (or a sixteenth of llguidance's text,
+where that is more), apart from those in use; a compiled grammar takes about 50 bytes for each character.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class ConstraintCompiler:
         fresh = _started(text, tokens)
         if fresh.is_error():
             raise RequestError(f"the constraint does not work with this model's tokens: {fresh.get_error()[:200]}")
-        return Grammar(text, tokens, max(len(constraint.source), len(text) // 8), fresh)
+        return Grammar(text, tokens, max(len(constraint.source), len(text) // 16), fresh)
 
     def _keep(self, constraint: Constraint, grammar: Compiled) -> None:
         with self._lock:
