@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from reame.constraint.tokens import Tokens
     from reame.engine.base import Vocabulary
 
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine is no reason to look at less of a draft, unless a test is about that."""
+    monkeypatch.setattr("reame.constraint.matcher.PATIENCE_S", float("inf"))
+
+
 PERSON = {
     "type": "object",
     "properties": {

@@ -50,7 +50,7 @@ def test_measured_written_and_checked(model_path: Path, tmp_path: Path) -> None:
     file = tmp_path / "etc" / "mine.toml"
     file.parent.mkdir()
     file.write_text("# mine\n[engine]\nthreads = 64  # too many\nslots = 4\n")
-    done = doctor(str(model_path), "--json", "--seconds", "14", "-c", str(file), "--write", "--yes", cwd=tmp_path)
+    done = doctor(str(model_path), "--json", "--seconds", "30", "-c", str(file), "--write", "--yes", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(done.stdout)
     assert told["measured"]["model"]["name"] == model_path.stem
