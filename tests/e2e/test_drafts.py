@@ -74,7 +74,9 @@ async def test_a_text_that_repeats_itself_drafts_itself(launch: Launch, tmp_path
         got, few = await steps(daemon, body)
         expected, many = await steps(plain, body)
         assert got["choices"] == expected["choices"]
-        assert few < 0.7 * many
+        saved = got["reame"]["accepted_tokens"]  # where rows are dear, hardly more than what is tried out
+        assert saved > 0
+        assert few <= many - saved
         assert many >= 64
         assert expected["reame"]["drafted_tokens"] == 0
 
