@@ -4,10 +4,10 @@ the last that is done to it."""
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from reame.constraint.pattern import rust_pattern
-from reame.constraint.schema_tree import mapped
+from reame.constraint.schema_tree import mapped, step_name
 
 _PATTERNS = "patternProperties"
 
@@ -31,6 +31,6 @@ def _renamed(reference: str) -> str:
     steps = reference.split("/")
     for number, step in enumerate(steps[1:], 1):
         if steps[number - 1] == _PATTERNS:
-            pattern = rust_pattern(unquote(step).replace("~1", "/").replace("~0", "~"))
+            pattern = rust_pattern(step_name(step))
             steps[number] = quote(pattern.replace("~", "~0").replace("/", "~1"), safe="~")
     return "/".join(steps)

@@ -47,12 +47,16 @@ class PatternFault(Exception):
 
 
 class _Member(NamedTuple):
-    """A part of a class. `ranges` is None where they are not known here. `is_one`: a single character, of which a
-    range can begin or end."""
+    """A part of a class. `ranges` is None where they are not known here."""
 
     written: str
     ranges: Ranges | None
-    is_one: bool = False
+
+    @property
+    def code(self) -> int | None:
+        """Of a single character, with which a range can begin or end."""
+        ((low, high), *others) = self.ranges or _ALL
+        return low if low == high and not others else None
 
 
 @lru_cache(maxsize=1024)
@@ -104,7 +108,7 @@ def _escape(pattern: str, start: int) -> tuple[str, int]:
     if char and char in _REFERENCES:
         raise PatternFault(f"has a back-reference (\\{char}), which is not supported")
     member, end = _escaped(pattern, start)
-    return _literal(member.ranges[0][0]) if member.is_one and member.ranges else _written([member]), end
+    return _written([member]) if member.code is None else _literal(member.code), end
 
 
 def _class(pattern: str, start: int) -> tuple[str, int]:
@@ -120,13 +124,12 @@ def _class(pattern: str, start: int) -> tuple[str, int]:
         if not pattern.startswith("-", place) or pattern[place + 1 : place + 2] in ("]", ""):
             continue
         last, end = _member(pattern, place + 1)
-        if first.is_one and last.is_one and first.ranges and last.ranges:
-            low, high = first.ranges[0][0], last.ranges[0][0]
-            if low > high:
-                raise PatternFault(f"has a range out of order: {pattern[place - 1 : end]}")
-            members[-1] = _listed(((low, high),))
-        else:  # such as \w-x: the dash is one of the characters
+        if first.code is None or last.code is None:  # such as \w-x: the dash is one of the characters
             members += [_one(ord("-")), last]
+        elif first.code > last.code:
+            raise PatternFault(f"has a range out of order: {pattern[place - 1 : end]}")
+        else:
+            members[-1] = _listed(((first.code, last.code),))
         place = end
     return _written(members, is_negated=is_negated), place + 1
 
@@ -166,7 +169,7 @@ def _escaped(pattern: str, start: int) -> tuple[_Member, int]:
 
 
 def _one(code: int) -> _Member:
-    return _Member(f"\\x{{{code:X}}}", ((code, code),), is_one=True)
+    return _Member(f"\\x{{{code:X}}}", ((code, code),))
 
 
 def _literal(code: int) -> str:

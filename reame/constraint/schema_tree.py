@@ -37,13 +37,15 @@ def mapped(keyword: str, value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def is_schema(root: Any, path: Path) -> bool:
-    """Whether there is a schema at the path, and not a value such as that of `default`."""
+    """Whether there is a schema at the path, which leads to something, and not a value such as that of `default`."""
     while path:
-        keyword, value = path[0], root.get(path[0]) if isinstance(root, dict) else None
-        way = next((way for way, _ in inner(str(keyword), value) if path[1 : 1 + len(way)] == way), None)
-        if way is None:
+        keyword, value = path[0], root[path[0]]
+        is_many = (keyword in _IN_AN_OBJECT and isinstance(value, dict)) or (
+            keyword in _IN_A_LIST and isinstance(value, list)
+        )
+        if not isinstance(root, dict) or not (is_many or keyword in _ITSELF) or len(path) < 1 + is_many:
             return False
-        root, path = at(value, way), path[1 + len(way) :]
+        root, path = at(value, path[1 : 1 + is_many]), path[1 + is_many :]
     return isinstance(root, dict | bool)
 
 
@@ -74,11 +76,16 @@ def with_at(root: Any, path: Path, value: Any) -> Any:
     return copy
 
 
+def step_name(step: str) -> str:
+    """What a step of a reference means."""
+    return unquote(step).replace("~1", "/").replace("~0", "~")
+
+
 def pointed(root: Any, reference: str) -> Path:
     """The path of a reference such as #/$defs/name. Raises LookupError when it leads nowhere."""
     path: list[str | int] = []
     for step in reference[1:].split("/")[1:]:
-        name = unquote(step).replace("~1", "/").replace("~0", "~")
+        name = step_name(step)
         key: str | int = int(name) if isinstance(root, list) and name.isdecimal() else name
         if not isinstance(root, dict | list) or (isinstance(root, list) and isinstance(key, str)):
             raise LookupError(reference)
