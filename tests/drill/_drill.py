@@ -37,6 +37,15 @@ def arguments(doc: str | None, **defaults: int | float | str) -> argparse.Namesp
     return parser.parse_args()
 
 
+def play_more(test: str, variable: str, count: int, what: str) -> int:
+    """A test of the suite with `count` instead of the few that it plays there. Returns its exit status."""
+    words = [sys.executable, "-m", "pytest", "-q", test]
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(words, cwd=root, env=os.environ | {variable: str(count)}, check=False)
+    print(f"{count} {what}: {'held' if not done.returncode else 'FAILED'}")
+    return done.returncode
+
+
 def start(folder: Path, tables: Tables) -> DaemonProcess:
     """A daemon on the real small model, unless `tables` name another. It is pulled when it is one of the catalogue and
     not there. All that the daemon keeps is in `folder`, but for what it knows of models when $REAME_CACHE is set."""

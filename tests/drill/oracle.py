@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-from pathlib import Path
 
-from _drill import arguments
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def main() -> int:
-    count = arguments(__doc__, count=20_000).count
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "tests/test_oracle.py"],
-        cwd=ROOT, env=os.environ | {"REAME_ORACLE_WORLDS": str(count)}, check=False,
-    )  # fmt: skip
-    print(f"{count} worlds: {'held' if not done.returncode else 'FAILED'}")
-    return done.returncode
-
+from _drill import arguments, play_more
 
 if __name__ == "__main__":
-    sys.exit(main())
+    count = arguments(__doc__, count=20_000).count
+    sys.exit(play_more("tests/test_oracle.py", "REAME_ORACLE_WORLDS", count, "worlds"))

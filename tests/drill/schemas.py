@@ -3,25 +3,10 @@ tests/constraint/test_random_schemas.py."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-from pathlib import Path
 
-from _drill import arguments
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def main() -> int:
-    count = arguments(__doc__, count=20_000).count
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "tests/constraint/test_random_schemas.py"],
-        cwd=ROOT, env=os.environ | {"REAME_RANDOM_SCHEMAS": str(count)}, check=False,
-    )  # fmt: skip
-    print(f"{count} schemas: {'held' if not done.returncode else 'FAILED'}")
-    return done.returncode
-
+from _drill import arguments, play_more
 
 if __name__ == "__main__":
-    sys.exit(main())
+    count = arguments(__doc__, count=20_000).count
+    sys.exit(play_more("tests/constraint/test_random_schemas.py", "REAME_RANDOM_SCHEMAS", count, "schemas"))
