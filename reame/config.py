@@ -78,7 +78,7 @@ class EngineConfig:
     exact: bool = setting(
         False,
         Flag(),
-        "Bit-identical results with K-quant models too, which then read prompts at half speed; others always are.",
+        "Bit-identical results with K-quants where own_kernels are not used too, slower then; all others always are.",
     )
     spin_count: int = setting(
         0,
@@ -88,7 +88,12 @@ class EngineConfig:
     extra_buffers: str = setting(
         "auto",
         Choice(("auto", "on", "off")),
-        "Repacked weights: faster answers, often slower prompts; auto = on, unless the canary saw them crash here.",
+        "Repacked weights; auto = on, but for weights of own_kernels, and unless the canary saw them crash here.",
+    )
+    own_kernels: bool = setting(
+        True,
+        Flag(),
+        "Reame's own kernels for Q4_1, Q4_K, Q5_K and Q6_K weights on x86: faster where rows share a step, and exact.",
     )
     canary: bool = setting(
         True, Flag(), "Try a new model in a child process first, so that a crash there cannot take the daemon down."

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from gguf import GGUFReader, GGUFWriter
 
 from reame.constraint import child
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-OPTIONS = LlamaOptions(threads=2, prefill_threads=2, num_seqs=16, max_rows=512)
+OPTIONS = LlamaOptions(threads=2, prefill_threads=2, num_seqs=16, max_rows=512, own_kernels=False)
 
 
 class Script:
@@ -140,8 +141,24 @@ def test_a_crash_with_extra_buffers_turns_them_off_and_is_remembered(tmp_path: P
     for _ in range(2):
         verdict = check(model, OPTIONS, cache_dir=tmp_path, command=script.command)
         assert not verdict.extra_buffers
-        assert f"dies of {name} here with repacked weights" in verdict.reason
+        assert f"extra buffers off: llama.cpp dies of {name} here with them" in verdict.reason
     assert [run["extra_buffers"] for run in script.runs] == [True, False]
+
+
+def test_own_kernels_that_crash_are_left_out_and_nothing_else_is(tmp_path: Path, model: Path) -> None:
+    script = Script(tmp_path, DIES.format(when="options['own_kernels']", name="SIGILL"))
+    options = evolve(OPTIONS, own_kernels=True)
+    for _ in range(2):
+        verdict = check(model, options, cache_dir=tmp_path, command=script.command)
+        assert (verdict.own_kernels, verdict.extra_buffers) == (False, True)
+        assert verdict.reason == "own kernels off: llama.cpp dies of SIGILL here with them and runs without"
+    assert len(script.runs) == 2
+
+
+def test_own_kernels_are_kept_when_the_extra_buffers_crash(tmp_path: Path, model: Path) -> None:
+    script = Script(tmp_path, DIES.format(when="options['extra_buffers']", name="SIGILL"))
+    verdict = check(model, evolve(OPTIONS, own_kernels=True), cache_dir=tmp_path, command=script.command)
+    assert (verdict.own_kernels, verdict.extra_buffers) == (True, False)
 
 
 def test_too_little_memory_for_extra_buffers_is_tried_anew_next_time(tmp_path: Path, model: Path) -> None:
@@ -167,7 +184,7 @@ def test_a_crash_in_any_case_is_a_refusal(tmp_path: Path, model: Path, name: str
     assert not (tmp_path / "cache").exists()
 
 
-@pytest.mark.parametrize("options", [LlamaOptions(extra_buffers=False), LlamaOptions(exact=True)])
+@pytest.mark.parametrize("options", [evolve(OPTIONS, extra_buffers=False), evolve(OPTIONS, exact=True)])
 def test_without_extra_buffers_there_is_no_second_try(tmp_path: Path, model: Path, options: LlamaOptions) -> None:
     script = Script(tmp_path, DIES.format(when="True", name="SIGSEGV"))
     with pytest.raises(ModelError, match="SIGSEGV"):
@@ -250,7 +267,7 @@ def test_all_parts_of_a_split_model_count(tmp_path: Path, model: Path, monkeypat
     assert allowed == [91, 92]
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"{}", b'{"extra_buffers": 1, "reason": ""}', b"\xff"])
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"{}", b'{"extra_buffers": 1, "own_kernels": true, "reason": ""}', b"\xff"])
 def test_a_damaged_verdict_is_as_good_as_none(tmp_path: Path, model: Path, damage: bytes) -> None:
     script = Script(tmp_path, "print('{}')")
     check(model, OPTIONS, cache_dir=tmp_path, command=script.command)

@@ -29,12 +29,13 @@ from attrs import asdict, evolve, frozen
 
 from reame.core.request import Sampling
 from reame.engine.base import Row
+from reame.engine.kernels import library_file
 from reame.engine.llama import LlamaEngine, LlamaOptions
 from reame.engine.spin import FIXED
 from reame.errors import ModelError, ReameError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 log = logging.getLogger(__name__)
 
@@ -52,9 +53,10 @@ _GLANCE_S = 0.1
 
 @frozen(kw_only=True)
 class Verdict:
-    """The model runs here. `extra_buffers` False: only without repacked weights, for this `reason`."""
+    """The model runs here with these two. When not as it was asked for, `reason` says why, in a sentence."""
 
     extra_buffers: bool
+    own_kernels: bool = False
     reason: str = ""
 
 
@@ -69,7 +71,8 @@ def check(
     timeout: float | None = None,
     go_on: Callable[[], bool] = lambda: True,
 ) -> Verdict:
-    """Run the child, and once more without extra buffers when it dies by a signal with them. Blocks; any thread.
+    """Run the child, and when it dies by a signal, once more without own kernels, and once without extra buffers.
+    Blocks; any thread.
 
     A good verdict is kept in `cache_dir`/canary, under a name that holds all it depends on: the files, the build of
     llama.cpp, the CPU and the settings. Raises ModelError, never kept, when the model cannot run. `timeout` is for each
@@ -87,20 +90,26 @@ def check(
     if (kept := _kept(entry)) is not None:
         return kept
     run = partial(_crash, command=command, seconds=seconds, go_on=go_on)
-    crash = run(model, trial)
-    if crash is None:
-        verdict = Verdict(extra_buffers=trial.extra_buffers)
-    elif trial.extra_buffers and not trial.exact:
-        second = run(model, evolve(trial, extra_buffers=False))
-        if second is not None:
-            raise ModelError(f"refused: {_obituary(model.name, second)}")
-        why = f"llama.cpp dies of {crash.signal.name} here with repacked weights and runs without them"
-        verdict = Verdict(extra_buffers=False, reason=why)
-    else:
+    crash, reason = run(model, trial), ""
+    for less, what in _lessened(trial):
+        if crash is None:
+            break
+        first, crash = crash, run(model, less)
+        trial, reason = less, f"{what} off: llama.cpp dies of {first.signal.name} here with them and runs without"
+    if crash is not None:
         raise ModelError(f"refused: {_obituary(model.name, crash)}")
-    if crash is None or crash.signal != signal.SIGKILL:  # there may be memory another time
+    verdict = Verdict(extra_buffers=trial.extra_buffers, own_kernels=trial.own_kernels, reason=reason)
+    if signal.SIGKILL.name not in reason:  # there may be memory another time
         _keep(entry, verdict)
     return verdict
+
+
+def _lessened(trial: LlamaOptions) -> Iterator[tuple[LlamaOptions, str]]:
+    """What may be at fault, each of it left out."""
+    if trial.own_kernels:
+        yield evolve(trial, own_kernels=False), "own kernels"
+    if trial.extra_buffers and not trial.exact:
+        yield evolve(trial, extra_buffers=False), "extra buffers"
 
 
 @frozen
@@ -171,6 +180,8 @@ def _key(files: Sequence[Path], trial: LlamaOptions, cpu_features: Iterable[str]
     """A hash of all that the verdict depends on."""
     found = importlib.util.find_spec("llama_cpp")
     libraries = sorted((Path(found.origin).parent / "lib").iterdir()) if found and found.origin else []
+    if trial.own_kernels:
+        libraries.append(library_file())
     facts = (
         [_identity(file.resolve(strict=True)) for file in files],
         importlib.metadata.version("llama-cpp-python"),
@@ -190,12 +201,12 @@ def _kept(entry: Path) -> Verdict | None:
     """What was kept; anything unexpected in the file counts as nothing."""
     try:
         values = json.loads(entry.read_bytes())
-        extra_buffers, reason = values["extra_buffers"], values["reason"]
+        extra_buffers, own_kernels, reason = values["extra_buffers"], values["own_kernels"], values["reason"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    if type(extra_buffers) is not bool or type(reason) is not str:
+    if type(extra_buffers) is not bool or type(own_kernels) is not bool or type(reason) is not str:
         return None
-    return Verdict(extra_buffers=extra_buffers, reason=reason)
+    return Verdict(extra_buffers=extra_buffers, own_kernels=own_kernels, reason=reason)
 
 
 def _keep(entry: Path, verdict: Verdict) -> None:

@@ -69,9 +69,9 @@ def cell_bytes(shape: ModelShape, kv_type: str) -> int:
     return shape.kv_values * BYTES_OF_32[kv_type] // 32
 
 
-def repacked_bytes(shape: ModelShape, features: Collection[str]) -> int:
-    """Weights that a llama.cpp compiled for these instruction sets copies into a layout of its own."""
-    return sum(size for kind, size in shape.matrices.items() if not REPACKED[kind].isdisjoint(features))
+def repacked_kinds(shape: ModelShape, features: Collection[str]) -> dict[str, int]:
+    """Bytes of the weights that a llama.cpp compiled for these instruction sets copies into a layout of its own."""
+    return {kind: size for kind, size in shape.matrices.items() if not REPACKED[kind].isdisjoint(features)}
 
 
 def footprint(shape: ModelShape, options: LlamaOptions, *, features: Collection[str]) -> Footprint:
@@ -80,7 +80,7 @@ def footprint(shape: ModelShape, options: LlamaOptions, *, features: Collection[
     """
     rows = options.max_rows * (6 * shape.embedding + 2 * shape.feed_forward) * 4
     logits = options.max_sampled * shape.vocab_size * 4
-    copied = repacked_bytes(shape, features) if options.extra_buffers and not options.exact else 0
+    copied = sum(repacked_kinds(shape, features).values()) if options.extra_buffers and not options.exact else 0
     pages = shape.weight_bytes if options.mmap and not options.mlock else 0
     held = copied if pages else shape.weight_bytes + (copied if options.mlock and options.mmap else 0)
     return Footprint(

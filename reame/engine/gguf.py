@@ -44,8 +44,9 @@ _LOOKED_UP = ("token_embd.weight", "per_layer_token_embd.weight", "position_embd
 class ModelShape:
     """`kv_values`: numbers that one token leaves in the KV cache, keys and values of all layers. `state_values`:
     numbers (f32) of the state that a sequence of a recurrent or hybrid model has. `matrices`: bytes of the weights that
-    rows are multiplied with, by kind; only kinds that llama.cpp may repack. `long_rope`: the number of cells decides by
-    which factors positions are turned, and so what is in a cell. `context`: tokens that it was trained for, 0 when the
+    rows are multiplied with, by kind; only kinds that llama.cpp may repack. `experts`: it has matrices of which a row
+    takes some. `long_rope`: the number of cells decides by which factors positions are turned, and so what is in a
+    cell. `context`: tokens that it was trained for, 0 when the
     file does not tell.
     """
 
@@ -57,6 +58,7 @@ class ModelShape:
     vocab_size: int
     state_values: int = 0
     matrices: Mapping[str, int] = Factory(dict)
+    experts: bool = False
     long_rope: bool = False
     context: int = 0
 
@@ -68,7 +70,11 @@ def read_shape(parts: Sequence[Path]) -> ModelShape | None:
         heads, tensors = zip(*map(_read, parts), strict=True)
         together = [tensor for part in tensors for tensor in part]
         shape = _shape(heads[0], weight_bytes, _matrices(together))
-        return evolve(shape, long_rope=any("rope_factors_long" in name for name, _, _ in together))
+        return evolve(
+            shape,
+            long_rope=any("rope_factors_long" in name for name, _, _ in together),
+            experts=any("_exps." in name for name, _, _ in together),
+        )
     except (OSError, ValueError, struct.error, LookupError, TypeError, ArithmeticError):
         return None
 

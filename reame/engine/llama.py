@@ -55,6 +55,7 @@ class LlamaOptions:
     mmap: bool = False
     mlock: bool = False
     extra_buffers: bool = True
+    own_kernels: bool = True
     exact: bool = False
     spin_count: int = FIXED
 
@@ -69,7 +70,9 @@ class LlamaEngine:
     def __init__(
         self, path: Path, options: LlamaOptions, *, on_progress: Callable[[float], bool] = lambda share: True
     ) -> None:
-        self._library = load_library(spin_count=options.spin_count, exact=options.exact)
+        self._library = load_library(
+            spin_count=options.spin_count, exact=options.exact, own_kernels=options.own_kernels
+        )
         take_errors()
         self._model = self._load_model(path, options, on_progress)
         self._context = self._open_context(path, options)

@@ -44,7 +44,9 @@ class LlamaEmbedder:
     """
 
     def __init__(self, path: Path, options: LlamaOptions) -> None:
-        self._library = load_library(spin_count=options.spin_count, exact=options.exact)
+        self._library = load_library(
+            spin_count=options.spin_count, exact=options.exact, own_kernels=options.own_kernels
+        )
         take_errors()
         self._model = self._load(path, options)
         self.context = min(options.num_cells, self._library.llama_model_n_ctx_train(self._model) or options.num_cells)

@@ -7,6 +7,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from reame.engine import kernels
 from reame.engine.spin import set_spin
 
 if TYPE_CHECKING:
@@ -17,19 +18,23 @@ _WARN, _ERROR, _CONTINUED = 3, 4, 5
 _state: dict[str, Any] = {"level": 0}
 
 
-def load_library(*, spin_count: int, exact: bool) -> ModuleType:
-    """Import `llama_cpp.llama_cpp` and return it; the first call's environment holds for the process.
+def load_library(*, spin_count: int, exact: bool, own_kernels: bool) -> ModuleType:
+    """Import `llama_cpp.llama_cpp` and return it; what the first call asks for holds for the process.
 
-    `spin_count` as in `engine/spin.py`. `exact` switches off ggml's tiled kernel, which rounds otherwise from eight
-    rows on. A value that the user has set in the environment is left alone.
+    `spin_count` as in `engine/spin.py`, `own_kernels` as in `engine/kernels.py`. `exact` switches off ggml's tiled
+    kernel, which rounds otherwise from eight rows on. A value that the user has set in the environment is left alone.
     """
     if "library" not in _state:
         set_spin(spin_count)
         if exact:
             os.environ.setdefault("GGML_CPU_TILED_MM", "0")
         os.environ.setdefault("GGML_NO_BACKTRACE", "1")  # or an abort of ggml's starts gdb
+        own = kernels.load(kernels.library_file()) if own_kernels else None
         import llama_cpp.llama_cpp as library
 
+        if own:
+            library._lib.ggml_cpu_init()  # fills the tables that conversions look into
+            kernels.switch_on(own, library._lib)
         callback = library.llama_log_callback(_on_log)
         library.llama_log_set(callback, None)
         library.llama_backend_init()

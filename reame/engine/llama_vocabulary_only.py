@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def load_vocabulary(path: Path) -> LlamaVocabulary:
     """It stays in memory until the process ends. ModelError when the file cannot be read."""
-    library = load_library(spin_count=FIXED, exact=False)
+    library = load_library(spin_count=FIXED, exact=False, own_kernels=True)
     take_errors()
     params = library.llama_model_default_params()
     params.vocab_only = True

@@ -64,8 +64,9 @@ def draft_model_options(
         return None
     path = resolve(config.speculation.draft_model)
     mine = evolve(
-        options, num_cells=options.num_cells // 2, num_seqs=config.engine.slots, max_rows=DRAFT_ROWS, max_sampled=1
-    )
+        options, num_cells=options.num_cells // 2, num_seqs=config.engine.slots, max_rows=DRAFT_ROWS, max_sampled=1,
+        extra_buffers=config.engine.extra_buffers != "off",
+    )  # fmt: skip
     cure = "take a smaller speculation.draft_model, or none"
     return path, try_out(config, path, mine, go_on=go_on, beside=beside, cure=cure)
 

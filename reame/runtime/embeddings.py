@@ -85,7 +85,11 @@ def load_embedder(
     """
     context = min(config.embeddings.context, trained_context(path) or config.embeddings.context)
     options = fitted(
-        path, evolve(options, num_cells=context, num_seqs=1, max_rows=context, mlock=False, kv_type="f16"),
+        path,
+        evolve(
+            options, num_cells=context, num_seqs=1, max_rows=context, mlock=False, kv_type="f16",
+            extra_buffers=config.engine.extra_buffers != "off",
+        ),
         may_switch=config.engine.extra_buffers == "auto", beside=beside,
         cure="lower embeddings.context, or take a smaller embeddings.model",
     )  # fmt: skip

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from reame.catalog import split_parts
-from reame.engine.footprint import cell_bytes, footprint
+from reame.engine.footprint import cell_bytes, footprint, repacked_kinds
 from reame.engine.gguf import read_shape
+from reame.engine.kernels import KINDS
 from reame.errors import ModelError
 from reame.host.features import cpu_features, llama_library
 from reame.host.library import compiled_features
 from reame.host.ram import ram
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from reame.engine.footprint import Footprint
@@ -33,14 +34,17 @@ log = logging.getLogger(__name__)
 def fitted(path: Path, options: LlamaOptions, *, may_switch: bool, beside: int = 0, cure: str = "") -> LlamaOptions:
     """The options with which the model fits: these, or with the file mapped instead of copied, or, if it `may_switch`,
     without repacked weights, which are a second copy then. A warning says so, and when the weights will be read from
-    the disk again and again. `beside`: bytes that something else is about to take. `cure`: what to do when it does not
-    fit, if that is not fewer cells.
+    the disk again and again. Where own kernels are the better ones, weights are not repacked either, without a word.
+    `beside`: bytes that something else is about to take. `cure`: what to do when it does not fit, if that is not fewer
+    cells.
 
     Raises ModelError when it does not fit. A model whose head does not tell its size passes.
     """
     shape = read_shape(split_parts(path))
     if shape is None:
         return options
+    if may_switch and options.own_kernels and _suits_own_kernels(shape):
+        options = evolve(options, extra_buffers=False)
     memory, chosen, wanted = _without(ram(), beside), options, _needs(shape, options)
     needs = wanted
     for other, room in _smaller(options, memory, may_switch=may_switch):
@@ -67,6 +71,14 @@ def fitted(path: Path, options: LlamaOptions, *, may_switch: bool, beside: int =
     return chosen
 
 
+def _suits_own_kernels(shape: ModelShape) -> bool:
+    """Whether most of what would be repacked is of kinds that `engine.kernels` has: it computes what is not repacked.
+    Experts it leaves to llama.cpp."""
+    repacked = repacked_kinds(shape, _features())
+    own = sum(size for kind, size in repacked.items() if kind in KINDS)
+    return not shape.experts and 2 * own > sum(repacked.values())
+
+
 def _smaller(options: LlamaOptions, memory: Ram, *, may_switch: bool) -> Iterator[tuple[LlamaOptions, int]]:
     """What holds less, the fastest first, each to be taken when what came before needs more than so many bytes.
     A copy of the weights in swap would be worse than the pages of their file."""
@@ -90,9 +102,12 @@ def expected(path: Path, options: LlamaOptions) -> Footprint | None:
 
 
 def _needs(shape: ModelShape, options: LlamaOptions) -> Footprint:
+    return footprint(shape, options, features=_features())
+
+
+def _features() -> Collection[str]:
     library = llama_library()
-    features = compiled_features(library) if library else frozenset()
-    return footprint(shape, options, features=features or cpu_features())
+    return (compiled_features(library) if library else frozenset()) or cpu_features()
 
 
 def _without(memory: Ram, taken: int) -> Ram:

@@ -23,6 +23,7 @@ from reame.core.limits import Limits
 from reame.core.scheduler import Scheduler
 from reame.core.slots import Slots
 from reame.doctor.words import count
+from reame.engine import kernels
 from reame.engine.canary import check
 from reame.engine.llama import LlamaOptions
 from reame.errors import ConfigError, ModelError
@@ -82,6 +83,7 @@ def options_for(config: Config, profile: Profile | None = None, *, trained: int 
         mlock=config.model.mlock,
         extra_buffers=engine.extra_buffers != "off",
         exact=engine.exact,
+        own_kernels=engine.own_kernels and kernels.available(),
         spin_count=engine.spin_count,
     )
 
@@ -109,12 +111,11 @@ def try_out(
     verdict = check(
         path, options, cache_dir=cache_dir(), parts=split_parts(path), cpu_features=cpu_features(), go_on=go_on
     )
-    if options.extra_buffers and not verdict.extra_buffers:
-        if config.engine.extra_buffers == "on":
-            raise ModelError(f"{verdict.reason}; set engine.extra_buffers to auto or off")
-        log.warning("extra buffers off: %s", verdict.reason)
-        return evolve(options, extra_buffers=False)
-    return options
+    if options.extra_buffers and not verdict.extra_buffers and config.engine.extra_buffers == "on":
+        raise ModelError(f"{verdict.reason}; set engine.extra_buffers to auto or off")
+    if verdict.reason:
+        log.warning("%s", verdict.reason)
+    return evolve(options, extra_buffers=verdict.extra_buffers, own_kernels=verdict.own_kernels)
 
 
 def served_model(config: Config, path: Path, model_id: str, engine: Engine) -> ServedModel:

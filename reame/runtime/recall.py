@@ -74,6 +74,7 @@ def _fingerprint(path: Path, options: LlamaOptions, go_on: Callable[[], bool]) -
         "flash_attention": str(options.flash_attention),
         "extra_buffers": str(options.extra_buffers),
         "exact": str(options.exact),
+        "own_kernels": str(options.own_kernels),
         "llama": importlib.metadata.version("llama-cpp-python"),
     }
     shape = read_shape(split_parts(path))

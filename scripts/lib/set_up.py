@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llama_wheel
+import own_kernels
 import pip_call
 from console import Refusal, duration, say
 from recipe import recipe_for
@@ -44,6 +45,8 @@ class Stamp:
     project: str
     wheel: str
     extras: tuple[str, ...]
+    kernels: str
+    """A hash of the sources of the own kernels, empty where there are none for this CPU."""
     cpu_features: tuple[str, ...]
     """Of the CPU that llama.cpp was built on: `reame` compares before it loads the library and could only crash."""
 
@@ -83,6 +86,7 @@ class SetUp:
             python=platform.python_version(),
             project=hashlib.sha256(project).hexdigest(),
             wheel=self.recipe.key,
+            kernels=own_kernels.key(root, self.recipe),
             extras=tuple(sorted(extras.union(kept))),
             cpu_features=self.recipe.cpu_features,
         )
@@ -113,6 +117,9 @@ class SetUp:
             self.pip(["--no-index", "--no-deps", "--force-reinstall", str(wheel)], "installing llama-cpp-python")
         extras = f"[{','.join(self.want.extras)}]" if self.want.extras else ""
         self.pip(["--editable", f".{extras}"], f"installing reame{extras} and its packages")
+        if self.want.kernels:
+            say("building the matrix kernels")
+            own_kernels.build(self.root, self.venv, self.recipe)
         self.want.write(self.stamp)
         say(f"ready in {duration(time.monotonic() - started)}")
 

@@ -1,0 +1,233 @@
+// ggml's matrix product for types of weights that it computes slowly when a few rows share a step, and with other bits.
+//
+// This library is loaded in front of libggml-cpu and defines one of its functions, ggml_compute_forward_mul_mat. What
+// it does not know it hands to ggml's own. Each result has the bits of ggml's AVX2 vec_dot for any number of rows, so that
+// crowds, drafts and chunks of any size change no text.
+//
+// A type of weights is a struct with `Weight` and `Activation`, ggml's blocks; `Column`, activations ready to be read;
+// `Unpacked`, a block of weights ready for many columns; `Packed`, one that is unpacked on the way, for few; `Sums<N>`,
+// of one row of weights with N columns. To unpack is most of what one column costs: with many, each row of weights is
+// unpacked once and stays in the processor's caches while the columns pass in groups (as in BLIS and ik_llama.cpp).
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ggml.h"
+#include "k_quants.h"
+#include "q4_1.h"
+
+extern "C" {
+
+// As in ggml-cpu-impl.h; part of no interface, so the library's name has the version that it was built for.
+struct ggml_compute_params {
+    int ith, nth;
+    size_t wsize;
+    void *wdata;
+    struct ggml_threadpool *threadpool;
+    bool use_ref;
+};
+
+using Quantize = void (*)(const float *, void *, int64_t);
+
+// What is called in libggml-cpu; filled by `engine/kernels.py`, before anything is computed.
+struct reame_ggml {
+    void (*mul_mat)(const ggml_compute_params *, ggml_tensor *);
+    void (*barrier)(ggml_threadpool *);
+    void (*chunk_set)(ggml_threadpool *, int);
+    int (*chunk_add)(ggml_threadpool *, int);
+    Quantize quantize_q8_k, quantize_q8_1;
+};
+reame_ggml reame_ggml_cpu{};
+int reame_kernels_on = 0;  // 0: all is handed to ggml
+}
+
+namespace reame {
+
+constexpr int GROUP = 4;  // columns whose sums fit into the registers
+constexpr int TILE = 16;  // rows of weights that are unpacked together: about half of a cache of the second level
+constexpr int CHUNKS = 16;  // per thread, so that a thread that is held up does not hold up the others
+
+struct Product {
+    const char *weights;
+    size_t weight_stride;
+    int rows, blocks, columns;
+    char *activations;
+    size_t activation_stride;
+    char *out;
+    size_t out_stride;
+};
+
+template <class Type>
+typename Type::Activation *activations(const Product &p, int column) {
+    return reinterpret_cast<typename Type::Activation *>(p.activations + column * p.activation_stride);
+}
+
+template <class Type>
+struct InCache {
+    const typename Type::Unpacked *row;
+    const typename Type::Unpacked &operator()(int i) const { return row[i]; }
+};
+template <class Type>
+struct InMemory {
+    const typename Type::Weight *row;
+    typename Type::Packed operator()(int i) const { return typename Type::Packed(row[i]); }
+};
+
+// One row of weights by N columns.
+template <class Type, int N, class Blocks>
+void multiply(const Product &p, Blocks blocks, const typename Type::Column *columns, int row, int column) {
+    typename Type::template Sums<N> sums;
+    for (int i = 0; i < p.blocks; ++i) sums.add(blocks(i), columns, i);
+    for (int c = 0; c < N; ++c) reinterpret_cast<float *>(p.out + (column + c) * p.out_stride)[row] = sums.value(c);
+}
+
+template <class Type, class Blocks>
+void multiply(const Product &p, Blocks blocks, const typename Type::Column *columns, int row, int column, int n) {
+    switch (n) {
+        case 1: return multiply<Type, 1>(p, blocks, columns, row, column);
+        case 2: return multiply<Type, 2>(p, blocks, columns, row, column);
+        case 3: return multiply<Type, 3>(p, blocks, columns, row, column);
+        default: return multiply<Type, GROUP>(p, blocks, columns, row, column);
+    }
+}
+
+// What a thread keeps from one product to the next.
+template <class Type>
+struct Room {
+    std::vector<typename Type::Unpacked> unpacked;
+    std::vector<typename Type::Column> columns;
+    std::vector<float> floats;
+
+    void take(const Product &p) {
+        const size_t each = size_t(p.blocks) * Type::Column::floats;
+        columns.clear();
+        floats.resize(each * p.columns);
+        for (int c = 0; c < p.columns; ++c) {
+            columns.emplace_back(activations<Type>(p, c), p.blocks, floats.data() + c * each);
+        }
+    }
+};
+
+// Rows `first` to `last` of the weights by all columns.
+template <class Type>
+void multiply_rows(const Product &p, int first, int last, Room<Type> &room) {
+    const typename Type::Column *columns = room.columns.data();
+    const auto weights = [&](int row) {
+        return reinterpret_cast<const typename Type::Weight *>(p.weights + row * p.weight_stride);
+    };
+    if (p.columns <= GROUP) {
+        for (int row = first; row < last; ++row)
+            multiply<Type>(p, InMemory<Type>{weights(row)}, columns, row, 0, p.columns);
+        return;
+    }
+    const int groups = (p.columns + GROUP - 1) / GROUP;
+    for (int tile = first; tile < last; tile += TILE) {
+        const int end = std::min(tile + TILE, last);
+        room.unpacked.clear();
+        for (int row = tile; row < end; ++row)
+            for (int i = 0; i < p.blocks; ++i) room.unpacked.emplace_back(weights(row)[i]);
+        for (int g = 0, column = 0; g < groups; ++g) {
+            const int n = int(int64_t(p.columns) * (g + 1) / groups) - column;
+            for (int row = tile; row < end; ++row) {
+                const InCache<Type> blocks{room.unpacked.data() + size_t(row - tile) * p.blocks};
+                multiply<Type>(p, blocks, columns + column, row, column, n);
+            }
+            column += n;
+        }
+    }
+}
+
+// One thread's part; all threads of the team come here.
+template <class Type>
+void compute(const ggml_compute_params *params, const Product &p) {
+    static thread_local Room<Type> room;
+    room.take(p);
+    const int chunks = std::max(1, std::min(params->nth * CHUNKS, p.rows / TILE));
+    for (int chunk = params->ith; chunk < chunks; chunk = reame_ggml_cpu.chunk_add(params->threadpool, 1)) {
+        const auto start = [&](int k) { return int(int64_t(p.rows / TILE) * k / chunks) * TILE; };
+        multiply_rows(p, start(chunk), chunk + 1 < chunks ? start(chunk + 1) : p.rows, room);
+    }
+}
+
+// This thread's part of the activations, from floats into the buffer that ggml has reserved for them.
+template <class Type>
+void quantize(const ggml_compute_params *params, const ggml_tensor *floats, const Product &p,
+              Quantize quantize_row, int block) {
+    const int first = p.blocks * params->ith / params->nth, last = p.blocks * (params->ith + 1) / params->nth;
+    for (int c = 0; c < p.columns; ++c) {
+        const auto *from = reinterpret_cast<const float *>(static_cast<const char *>(floats->data) + c * floats->nb[1]);
+        auto *to = activations<Type>(p, c);
+        quantize_row(from + int64_t(first) * block, to + first, int64_t(last - first) * block);
+        Type::Column::prepare(to + first, last - first);
+    }
+}
+
+template <class Type>
+bool run(const ggml_compute_params *params, ggml_tensor *dst, int block, Quantize quantize_row) {
+    const ggml_tensor *weights = dst->src[0], *activations = dst->src[1];
+    const int64_t blocks = weights->ne[0] / block;
+    const size_t stride = blocks * sizeof(typename Type::Activation);
+    if (weights->nb[0] != sizeof(typename Type::Weight) || params->wsize < stride * activations->ne[1]) return false;
+    const Product p{static_cast<const char *>(weights->data), weights->nb[1], int(weights->ne[1]), int(blocks),
+                    int(activations->ne[1]), static_cast<char *>(params->wdata), stride,
+                    static_cast<char *>(dst->data), dst->nb[1]};
+    quantize<Type>(params, activations, p, quantize_row, block);
+    if (params->ith == 0) reame_ggml_cpu.chunk_set(params->threadpool, params->nth);
+    reame_ggml_cpu.barrier(params->threadpool);
+    compute<Type>(params, p);
+    return true;
+}
+
+bool is_plain(const ggml_tensor *dst) {
+    const ggml_tensor *weights = dst->src[0], *activations = dst->src[1];
+    return weights->ne[2] == 1 && weights->ne[3] == 1 && activations->ne[2] == 1 && activations->ne[3] == 1 &&
+           activations->type == GGML_TYPE_F32 && activations->nb[0] == sizeof(float) && dst->nb[0] == sizeof(float) &&
+           dst->type == GGML_TYPE_F32;
+}
+
+bool computed(const ggml_compute_params *params, ggml_tensor *dst) {
+    if (!reame_kernels_on || params->use_ref || !is_plain(dst)) return false;
+    switch (dst->src[0]->type) {
+        case GGML_TYPE_Q4_1: return run<Q41>(params, dst, 32, reame_ggml_cpu.quantize_q8_1);
+        case GGML_TYPE_Q4_K: return run<KQuant<Q4K>>(params, dst, K_SIZE, reame_ggml_cpu.quantize_q8_k);
+        case GGML_TYPE_Q5_K: return run<KQuant<Q5K>>(params, dst, K_SIZE, reame_ggml_cpu.quantize_q8_k);
+        case GGML_TYPE_Q6_K: return run<KQuant<Q6K>>(params, dst, K_SIZE, reame_ggml_cpu.quantize_q8_k);
+        default: return false;
+    }
+}
+
+// A product without threads, of activations as ggml quantizes them, which are prepared in place.
+template <class Type>
+void multiply_alone(const Product &p) {
+    Room<Type> room;
+    for (int c = 0; c < p.columns; ++c)
+        Type::Column::prepare(activations<Type>(p, c), p.blocks);
+    room.take(p);
+    multiply_rows(p, 0, p.rows, room);
+}
+
+}  // namespace reame
+
+extern "C" void ggml_compute_forward_mul_mat(const ggml_compute_params *params, ggml_tensor *dst) {
+    if (!reame::computed(params, dst)) reame_ggml_cpu.mul_mat(params, dst);
+}
+
+// For checks, see `engine/kernels.py`. `weights`: rows of `blocks` blocks, one behind the other, and so are the columns
+// of `activations`; `out`: `rows` floats for each column. False: not a type that is computed here.
+extern "C" bool reame_multiply(int type, const char *weights, int rows, int blocks, char *activations, int columns,
+                               char *out) {
+    using namespace reame;
+    const auto product = [&](size_t weight, size_t activation) {
+        return Product{weights, blocks * weight, rows, blocks, columns, activations, blocks * activation,
+                       out, rows * sizeof(float)};
+    };
+    switch (type) {
+        case GGML_TYPE_Q4_1: return multiply_alone<Q41>(product(sizeof(BlockQ41), sizeof(BlockQ81))), true;
+        case GGML_TYPE_Q4_K: return multiply_alone<KQuant<Q4K>>(product(sizeof(BlockQ4K), sizeof(BlockQ8K))), true;
+        case GGML_TYPE_Q5_K: return multiply_alone<KQuant<Q5K>>(product(sizeof(BlockQ5K), sizeof(BlockQ8K))), true;
+        case GGML_TYPE_Q6_K: return multiply_alone<KQuant<Q6K>>(product(sizeof(BlockQ6K), sizeof(BlockQ8K))), true;
+        default: return false;
+    }
+}

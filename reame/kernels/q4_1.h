@@ -1,0 +1,63 @@
+// Q4_1 weights times q8_1 activations: blocks of 32, each with a scale and a smallest value of its own.
+//
+// Floats are summed in the order of ggml's AVX2 vec_dot, see k_quants.h.
+#pragma once
+
+#include <cmath>
+
+#include "simd.h"
+
+namespace reame {
+
+struct BlockQ41 { uint16_t d, m; uint8_t qs[16]; };
+struct BlockQ81 { uint16_t d, s; int8_t qs[32]; };
+static_assert(sizeof(BlockQ41) == 20 && sizeof(BlockQ81) == 36);
+
+// What `mul_mat.cpp` needs of a type of weights, see there.
+struct Q41 {
+    using Weight = BlockQ41;
+    using Activation = BlockQ81;
+    struct Column {
+        const Activation *y;
+        const float *scales;  // d and s of each block: to widen them takes as long as a block's products
+
+        static void prepare(Activation *, int) {}
+        static constexpr int floats = 2;
+        Column(const Activation *prepared, int blocks, float *room) : y(prepared), scales(room) {
+            for (int i = 0; i < blocks; ++i) room[2 * i] = half(y[i].d), room[2 * i + 1] = half(y[i].s);
+        }
+        Column() = default;
+    };
+    struct Unpacked {
+        __m256i quants;
+        float d, m;
+
+        explicit Unpacked(const Weight &x) : d(half(x.d)), m(half(x.m)) {
+            const __m128i bits = load_half(x.qs);
+            quants = _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(bits, 4), bits), _mm256_set1_epi8(15));
+        }
+    };
+    using Packed = Unpacked;
+
+    template <int N>
+    struct Sums {
+        __m256 total[N];
+        float mins[N];
+
+        Sums() {
+            for (int c = 0; c < N; ++c) total[c] = _mm256_setzero_ps(), mins[c] = 0;
+        }
+        void add(const Unpacked &w, const Column *columns, int i) {
+            for (int c = 0; c < N; ++c) {
+                const __m256i pairs = _mm256_maddubs_epi16(w.quants, load(columns[c].y[i].qs));
+                const __m256i sums = add_products(_mm256_setzero_si256(), _mm256_set1_epi16(1), pairs);
+                const __m256 d = _mm256_mul_ps(_mm256_set1_ps(w.d), _mm256_set1_ps(columns[c].scales[2 * i]));
+                total[c] = _mm256_fmadd_ps(d, _mm256_cvtepi32_ps(sums), total[c]);
+                mins[c] = std::fma(w.m, columns[c].scales[2 * i + 1], mins[c]);
+            }
+        }
+        float value(int c) const { return sum_lanes(total[c]) + mins[c]; }
+    };
+};
+
+}  // namespace reame
