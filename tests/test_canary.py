@@ -267,7 +267,10 @@ def test_all_parts_of_a_split_model_count(tmp_path: Path, model: Path, monkeypat
     assert allowed == [91, 92]
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"{}", b'{"extra_buffers": 1, "own_kernels": true, "reason": ""}', b"\xff"])
+DAMAGED = [b"", b"{", b"[]", b"{}", b'{"extra_buffers": 1, "own_kernels": true, "reason": ""}', b"\xff"]
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
 def test_a_damaged_verdict_is_as_good_as_none(tmp_path: Path, model: Path, damage: bytes) -> None:
     script = Script(tmp_path, "print('{}')")
     check(model, OPTIONS, cache_dir=tmp_path, command=script.command)

@@ -19,19 +19,12 @@ import numpy as np
 from attrs import frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
 log = logging.getLogger(__name__)
-
-_CALLED = (
-    "ggml_compute_forward_mul_mat", "ggml_barrier", "ggml_threadpool_chunk_set", "ggml_threadpool_chunk_add",
-    "quantize_row_q8_K", "quantize_row_q8_1",
-)  # fmt: skip
-"""In libggml-cpu, in the order of `reame_ggml`."""
-
 
 @frozen
 class Kind:
@@ -55,6 +48,12 @@ KINDS: Mapping[str, Kind] = {
 """Of weights that are computed here."""
 
 
+class _Needed(ctypes.Structure):
+    """One that the library wants to call in libggml-cpu, and where it wants to have its address."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("place", ctypes.POINTER(ctypes.c_void_p)))
+
+
 def available(folder: Path = Path(sys.prefix)) -> bool:
     """Whether `scripts/setup` built them, for the llama.cpp that is installed."""
     return library_file(folder).is_file()
@@ -67,24 +66,25 @@ def library_file(folder: Path = Path(sys.prefix)) -> Path:
 
 def load(path: Path) -> ctypes.CDLL | None:
     """To be called before anything loads llama.cpp, and `switch_on` behind it. None when there is nothing to load."""
+    if not path.exists():
+        return None
     try:
+        _Needed.in_dll(ctypes.CDLL(str(path)), "reame_needed")  # seen by nobody until it is known for one of ours
         return ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
-    except OSError as error:
-        if path.exists():
-            log.warning("own kernels off: %s", error)
+    except (OSError, ValueError) as error:
+        log.warning("own kernels off, run ./scripts/setup: %s", error)
         return None
 
 
 def switch_on(kernels: ctypes.CDLL, ggml: ctypes.CDLL) -> bool:
     """Connects them with libggml-cpu and checks each against it, in a few milliseconds; when one does not give the same
     bits, none is used and a warning says so."""
-    places = (ctypes.c_void_p * len(_CALLED)).in_dll(kernels, "reame_ggml_cpu")
-    for place, name in enumerate(_CALLED):
-        places[place] = ctypes.cast(getattr(ggml, name), ctypes.c_void_p)
+    for needed in _needed(kernels):
+        needed.place[0] = ctypes.cast(getattr(ggml, needed.name.decode()), ctypes.c_void_p)
     wrong = [name for name in KINDS if not agrees(kernels, ggml, name, rows=3, blocks=2, columns=7)]
     if wrong:
         log.warning("own kernels off: on this CPU they compute %s otherwise than ggml", ", ".join(wrong))
-    ctypes.c_int.in_dll(kernels, "reame_kernels_on").value = not wrong
+    kernels.reame_switch(ctypes.c_int(not wrong))
     return not wrong
 
 
@@ -105,6 +105,13 @@ def agrees(kernels: ctypes.CDLL, ggml: ctypes.CDLL, name: str, *, rows: int, blo
         np.array_equal(_product(kernels, kind, weights, activations[:some]), expected[:some])
         for some in range(1, columns + 1)
     )
+
+
+def _needed(kernels: ctypes.CDLL) -> Iterator[_Needed]:
+    at = ctypes.addressof(_Needed.in_dll(kernels, "reame_needed"))
+    while (needed := _Needed.from_address(at)).name:
+        yield needed
+        at += ctypes.sizeof(_Needed)
 
 
 def _quantize(ggml: ctypes.CDLL, kind: Kind, values: Array, to: Array) -> None:

@@ -186,6 +186,7 @@ struct KQuant {
                 for (int c = 0; c < N; ++c) {
                     const __m256i products = _mm256_maddubs_epi16(quants, load(columns[c].y[i].qs + 32 * j));
                     sum[c] = add_products(sum[c], scale, products);
+                    asm("" : "+x"(sum[c]));  // else GCC 12 adds later and keeps all products in memory
                 }
             }
             for (int c = 0; c < N; ++c) {

@@ -1,7 +1,6 @@
 // ggml's matrix product for types of weights that it computes slowly when a few rows share a step, and with other bits.
 //
-// This library is loaded in front of libggml-cpu and defines one of its functions, ggml_compute_forward_mul_mat. What
-// it does not know it hands to ggml's own. Each result has the bits of ggml's AVX2 vec_dot for any number of rows, so that
+// Each result has the bits of ggml's AVX2 vec_dot for any number of rows, so that
 // crowds, drafts and chunks of any size change no text.
 //
 // A type of weights is a struct with `Weight` and `Activation`, ggml's blocks; `Column`, activations ready to be read;
@@ -14,38 +13,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "ggml.h"
+#include "inside_ggml.h"
 #include "k_quants.h"
 #include "q4_1.h"
 
-extern "C" {
-
-// As in ggml-cpu-impl.h; part of no interface, so the library's name has the version that it was built for.
-struct ggml_compute_params {
-    int ith, nth;
-    size_t wsize;
-    void *wdata;
-    struct ggml_threadpool *threadpool;
-    bool use_ref;
-};
-
-using Quantize = void (*)(const float *, void *, int64_t);
-
-// What is called in libggml-cpu; filled by `engine/kernels.py`, before anything is computed.
-struct reame_ggml {
-    void (*mul_mat)(const ggml_compute_params *, ggml_tensor *);
-    void (*barrier)(ggml_threadpool *);
-    void (*chunk_set)(ggml_threadpool *, int);
-    int (*chunk_add)(ggml_threadpool *, int);
-    Quantize quantize_q8_k, quantize_q8_1;
-};
-reame_ggml reame_ggml_cpu{};
-int reame_kernels_on = 0;  // 0: all is handed to ggml
-}
-
 namespace reame {
 
-constexpr int GROUP = 4;  // columns whose sums fit into the registers
+constexpr int GROUP = 6;  // columns whose sums fit into the registers
 constexpr int TILE = 16;  // rows of weights that are unpacked together: about half of a cache of the second level
 constexpr int CHUNKS = 16;  // per thread, so that a thread that is held up does not hold up the others
 
@@ -89,6 +63,8 @@ void multiply(const Product &p, Blocks blocks, const typename Type::Column *colu
         case 1: return multiply<Type, 1>(p, blocks, columns, row, column);
         case 2: return multiply<Type, 2>(p, blocks, columns, row, column);
         case 3: return multiply<Type, 3>(p, blocks, columns, row, column);
+        case 4: return multiply<Type, 4>(p, blocks, columns, row, column);
+        case 5: return multiply<Type, 5>(p, blocks, columns, row, column);
         default: return multiply<Type, GROUP>(p, blocks, columns, row, column);
     }
 }
@@ -139,18 +115,6 @@ void multiply_rows(const Product &p, int first, int last, Room<Type> &room) {
     }
 }
 
-// One thread's part; all threads of the team come here.
-template <class Type>
-void compute(const ggml_compute_params *params, const Product &p) {
-    static thread_local Room<Type> room;
-    room.take(p);
-    const int chunks = std::max(1, std::min(params->nth * CHUNKS, p.rows / TILE));
-    for (int chunk = params->ith; chunk < chunks; chunk = reame_ggml_cpu.chunk_add(params->threadpool, 1)) {
-        const auto start = [&](int k) { return int(int64_t(p.rows / TILE) * k / chunks) * TILE; };
-        multiply_rows(p, start(chunk), chunk + 1 < chunks ? start(chunk + 1) : p.rows, room);
-    }
-}
-
 // This thread's part of the activations, from floats into the buffer that ggml has reserved for them.
 template <class Type>
 void quantize(const ggml_compute_params *params, const ggml_tensor *floats, const Product &p,
@@ -174,9 +138,16 @@ bool run(const ggml_compute_params *params, ggml_tensor *dst, int block, Quantiz
                     int(activations->ne[1]), static_cast<char *>(params->wdata), stride,
                     static_cast<char *>(dst->data), dst->nb[1]};
     quantize<Type>(params, activations, p, quantize_row, block);
-    if (params->ith == 0) reame_ggml_cpu.chunk_set(params->threadpool, params->nth);
-    reame_ggml_cpu.barrier(params->threadpool);
-    compute<Type>(params, p);
+
+    static thread_local Room<Type> room;
+    const int tiles = p.rows / TILE, chunks = std::max(1, std::min(params->nth * CHUNKS, tiles));
+    const auto start = [&](int chunk) { return chunk < chunks ? int(int64_t(tiles) * chunk / chunks) * TILE : p.rows; };
+    bool taken = false;
+    share(params, chunks, [&](int chunk) {
+        if (!taken) room.take(p);
+        taken = true;
+        multiply_rows(p, start(chunk), start(chunk + 1), room);
+    });
     return true;
 }
 
@@ -188,12 +159,12 @@ bool is_plain(const ggml_tensor *dst) {
 }
 
 bool computed(const ggml_compute_params *params, ggml_tensor *dst) {
-    if (!reame_kernels_on || params->use_ref || !is_plain(dst)) return false;
+    if (!on || params->use_ref || !is_plain(dst)) return false;
     switch (dst->src[0]->type) {
-        case GGML_TYPE_Q4_1: return run<Q41>(params, dst, 32, reame_ggml_cpu.quantize_q8_1);
-        case GGML_TYPE_Q4_K: return run<KQuant<Q4K>>(params, dst, K_SIZE, reame_ggml_cpu.quantize_q8_k);
-        case GGML_TYPE_Q5_K: return run<KQuant<Q5K>>(params, dst, K_SIZE, reame_ggml_cpu.quantize_q8_k);
-        case GGML_TYPE_Q6_K: return run<KQuant<Q6K>>(params, dst, K_SIZE, reame_ggml_cpu.quantize_q8_k);
+        case GGML_TYPE_Q4_1: return run<Q41>(params, dst, 32, ggml.quantize_row_q8_1);
+        case GGML_TYPE_Q4_K: return run<KQuant<Q4K>>(params, dst, K_SIZE, ggml.quantize_row_q8_K);
+        case GGML_TYPE_Q5_K: return run<KQuant<Q5K>>(params, dst, K_SIZE, ggml.quantize_row_q8_K);
+        case GGML_TYPE_Q6_K: return run<KQuant<Q6K>>(params, dst, K_SIZE, ggml.quantize_row_q8_K);
         default: return false;
     }
 }
@@ -211,7 +182,7 @@ void multiply_alone(const Product &p) {
 }  // namespace reame
 
 extern "C" void ggml_compute_forward_mul_mat(const ggml_compute_params *params, ggml_tensor *dst) {
-    if (!reame::computed(params, dst)) reame_ggml_cpu.mul_mat(params, dst);
+    if (!reame::computed(params, dst)) reame::ggml.ggml_compute_forward_mul_mat(params, dst);
 }
 
 // For checks, see `engine/kernels.py`. `weights`: rows of `blocks` blocks, one behind the other, and so are the columns

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from recipe import Recipe
 
 NEEDED = {"avx2", "fma", "f16c"}
-FLAGS = ("-O3", "-march=native", "-std=c++17", "-fPIC", "-shared")
+FLAGS = ("-O3", "-march=native", "-std=c++17", "-fPIC", "-fno-semantic-interposition", "-shared")
 
 
 def key(root: Path, recipe: Recipe) -> str:
@@ -35,8 +35,10 @@ def build(root: Path, venv: Path, recipe: Recipe) -> None:
     part = library.with_suffix(".part")
     library.unlink(missing_ok=True)
     headers = next(venv.glob("lib/python*/site-packages/include"), venv)
-    source = root / "reame" / "kernels" / "mul_mat.cpp"
-    command = [*shlex.split(recipe.cxx), *FLAGS, f"-I{headers}", str(source), "-o", str(part)]
+    folder = root / "reame" / "kernels"
+    sources = map(str, sorted(folder.glob("*.cpp")))
+    exports = f"-Wl,--version-script={folder / 'exports.map'}"
+    command = [*shlex.split(recipe.cxx), *FLAGS, exports, f"-I{headers}", *sources, "-o", str(part)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         fault = next((line for line in done.stderr.splitlines() if "error" in line), f"status {done.returncode}")
