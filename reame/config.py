@@ -132,7 +132,7 @@ class SchedulerConfig:
 
 @frozen(kw_only=True)
 class MemoryConfig:
-    """What is kept on disk so that it is not computed again. Changes no answer (with K-quants: see engine.exact)."""
+    """What is kept on disk so that it is not computed again. Changes no answer (K-quants: see engine.own_kernels)."""
 
     enabled: bool = setting(True, Flag(), "Keep what was computed on disk; false = live cells only, gone at the end.")
     path: str = setting("", Place(), "Directory for it; empty = memory/ in the cache directory ($REAME_CACHE).")
@@ -161,7 +161,7 @@ class MemoryConfig:
 
 @frozen(kw_only=True)
 class SpeculationConfig:
-    """Guessing what comes next, and verifying it in one step. Changes no text (with K-quants: see engine.exact)."""
+    """Guessing what comes next, and verifying it in one step. Changes no text (K-quants: see engine.own_kernels)."""
 
     enabled: bool = setting(
         True, Flag(), "Verify guesses from the prompt, from past answers and from forms, where measured steps say so."

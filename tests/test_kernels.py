@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+import tiny_models
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_lossless import run
 
+from reame.core.limits import Limits
+from reame.core.request import Request, Sampling
 from reame.engine import kernels
+from reame.engine.llama import LlamaEngine, LlamaOptions
 from reame.engine.llama_library import load_library
 from reame.engine.spin import FIXED
 from reame.host.features import cpu_features
@@ -82,7 +88,7 @@ model, own, sizes = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3]
 options = LlamaOptions(num_cells=256, threads=2, prefill_threads=2, own_kernels=own, extra_buffers=False)
 engine, at, found = LlamaEngine(Path(model), options), 0, []
 for size in sizes:
-    rows = [Row(token=(7 * k) % 500 + 3, position=k, seq=0, sampled=True) for k in range(at, at + size)]
+    rows = [Row(token=(7 * k) % 250 + 3, position=k, seq=0, sampled=True) for k in range(at, at + size)]
     engine.decode(rows)
     found += [engine.logprobs(k, 5, 3) for k in range(size)]
     at += size
@@ -95,10 +101,38 @@ def logits(model: Path, sizes: list[int], *, own: bool) -> object:
     return json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
 
 
+@pytest.fixture
+def k_model(tmp_path: Path) -> Path:
+    return tiny_models.write_k_quants(tmp_path / "k.gguf")
+
+
 @pytest.mark.model
-def test_a_model_gives_the_bits_of_ggml_in_steps_of_any_size(model_path: Path) -> None:
-    """Matrices, and attention too, which is compared nowhere else."""
-    plain = logits(model_path, [1] * 40, own=False)
-    assert logits(model_path, [1] * 40, own=True) == plain
-    assert logits(model_path, [40], own=True) == plain
-    assert logits(model_path, [2, 3, 4, 5, 6, 7, 13], own=True) == plain
+@pytest.mark.parametrize("model", ["model_path", "k_model"])
+def test_a_model_gives_the_bits_of_ggml_in_steps_of_any_size(model: str, request: pytest.FixtureRequest) -> None:
+    """Products, and attention too, which is compared nowhere else."""
+    path = request.getfixturevalue(model)
+    plain = logits(path, [1] * 40, own=False)
+    assert logits(path, [1] * 40, own=True) == plain
+    assert logits(path, [40], own=True) == plain
+    assert logits(path, [2, 3, 4, 5, 6, 7, 13], own=True) == plain
+
+
+@needs_kernels
+def test_k_quants_are_lossless_in_a_crowd(k_model: Path) -> None:
+    options = LlamaOptions(num_cells=2048, num_seqs=12, max_rows=64, threads=2, extra_buffers=False)
+    engine = LlamaEngine(k_model, options)
+    random = Random(1)
+    made = [
+        Request(
+            id=f"r{number}", prompt=tuple(random.choices(range(97, 123), k=5 + 9 * (number % 5))), max_tokens=30,
+            sampling=Sampling(temperature=0) if number % 2 else Sampling(seed=number),
+        )
+        for number in range(10)
+    ]  # fmt: skip
+    bounds = Limits(max_running=8, max_rows=64, reserve=1, row_group=1)
+    alone: dict[str, str] = {}
+    for request in made:
+        alone |= run(engine, [request], bounds)
+    assert len(set(alone.values())) == len(made)
+    assert run(engine, made, bounds) == alone
+    engine.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,9 @@ from scripts_checkout import Checkout
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+on_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="there are no kernels for other machines")
 
 
 @pytest.fixture
@@ -68,6 +72,34 @@ def test_another_checkout_takes_the_wheel_from_the_cache(checkout: Checkout, tmp
     other = Checkout(tmp_path / "two", cache=checkout.cache)
     assert other.run("setup")[0] == 0
     assert [call.split()[0] for call in other.calls()] == ["install", "install"]
+
+
+@on_x86
+def test_the_kernels_are_built_and_built_again_when_they_change(checkout: Checkout) -> None:
+    sources = checkout.root / "reame" / "kernels"
+    sources.mkdir(parents=True)
+    (sources / "exports.map").write_text("{ global: reame_*; local: *; };\n")
+    (sources / "one.cpp").write_text("int reame_one = 1;\n")
+    assert "building the matrix kernels" in checkout.run("setup")[1]
+    [library] = (checkout.root / ".venv" / "lib").glob("reame-kernels-*.so")
+    first = library.read_bytes()
+    assert checkout.run("setup") == (0, "")
+    (sources / "one.cpp").write_text("int reame_one = 2;\n")
+    assert "building the matrix kernels" in checkout.run("setup")[1]
+    assert library.read_bytes() != first
+
+
+@on_x86
+def test_kernels_that_do_not_compile_are_a_warning_and_leave_none(checkout: Checkout) -> None:
+    sources = checkout.root / "reame" / "kernels"
+    sources.mkdir(parents=True)
+    (sources / "exports.map").write_text("{ local: *; };\n")
+    (sources / "one.cpp").write_text("int wrong = ;\n")
+    code, said = checkout.run("setup")
+    assert code == 0
+    assert "warning: no matrix kernels, so llama.cpp computes all: " in said
+    assert "error: expected primary-expression" in said
+    assert not list((checkout.root / ".venv" / "lib").glob("reame-kernels-*"))
 
 
 def test_a_damaged_wheel_is_built_again_and_what_a_killed_build_left_goes(checkout: Checkout) -> None:

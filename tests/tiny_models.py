@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from gguf import GGMLQuantizationType, GGUFWriter, quantize
 
+from reame.engine.kernels import KINDS
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -33,6 +35,15 @@ class _Writer:
         values = self._random.normal(0, scale / columns**0.5, (rows, columns)).astype(np.float32)
         packed = quantize(values, GGMLQuantizationType.Q8_0)
         self.file.add_tensor(name, packed, raw_dtype=GGMLQuantizationType.Q8_0)
+
+    def packed(self, name: str, rows: int, columns: int, kind: str) -> None:
+        """Random bits with small scales."""
+        layout = KINDS[kind]
+        blocks = self._random.integers(0, 256, (rows, columns // layout.block, layout.size), np.uint8)
+        for place in layout.halves:
+            scales = self._random.normal(0, 2e-4 if layout.block > 32 else 2e-2, blocks.shape[:2]).astype(np.float16)
+            blocks[:, :, place : place + 2] = scales.view(np.uint8).reshape(*scales.shape, 2)
+        self.file.add_tensor(name, blocks.reshape(rows, -1), raw_dtype=GGMLQuantizationType[kind])
 
     def plain(self, name: str, values: NDArray[np.float32]) -> None:
         self.file.add_tensor(name, np.ascontiguousarray(values, np.float32))
@@ -132,18 +143,40 @@ def write_gemma3(path: Path, layers: int = 6) -> Path:
     return path
 
 
-def _begin(path: Path, architecture: str, layers: int) -> _Writer:
+def write_k_quants(path: Path, layers: int = 2) -> Path:
+    """A Llama whose matrices are of the K-quants that most people take, and of Q4_1."""
+    width = 256
+    writer = _begin(path, "llama", layers, width)
+    writer.file.add_head_count(4)
+    writer.file.add_head_count_kv(2)
+    writer.file.add_feed_forward_length(2 * width)
+    writer.ones("output_norm.weight", width)
+    for layer in range(layers):
+        name = f"blk.{layer}"
+        for part in ("attn", "ffn"):
+            writer.ones(f"{name}.{part}_norm.weight", width)
+        for part, rows, kind in (("q", width, "Q4_K"), ("k", width // 2, "Q4_1"), ("v", width // 2, "Q6_K")):
+            writer.packed(f"{name}.attn_{part}.weight", rows, width, kind)
+        writer.packed(f"{name}.attn_output.weight", width, width, "Q5_K")
+        writer.packed(f"{name}.ffn_gate.weight", 2 * width, width, "Q4_K")
+        writer.packed(f"{name}.ffn_up.weight", 2 * width, width, "Q4_K")
+        writer.packed(f"{name}.ffn_down.weight", width, 2 * width, "Q6_K")
+    writer.close()
+    return path
+
+
+def _begin(path: Path, architecture: str, layers: int, width: int = WIDTH) -> _Writer:
     writer = _Writer(path, architecture)
     file = writer.file
     file.add_name(f"tiny {architecture}")
     file.add_context_length(CONTEXT)
-    file.add_embedding_length(WIDTH)
+    file.add_embedding_length(width)
     file.add_block_count(layers)
     file.add_layer_norm_rms_eps(1e-5)
     file.add_vocab_size(257)
     _byte_vocabulary(file)
-    writer.matrix("token_embd.weight", 257, WIDTH, 8.0)
-    writer.matrix("output.weight", 257, WIDTH, 4.0)
+    writer.matrix("token_embd.weight", 257, width, 8.0)
+    writer.matrix("output.weight", 257, width, 4.0)
     return writer
 
 

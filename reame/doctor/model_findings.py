@@ -146,7 +146,7 @@ def _lossless(model: ModelMeasured, options: LlamaOptions) -> Iterator[Finding]:
         Level.NOTE,
         f"losslessness: not identical {where}; {text}. {model.description} rounds differently in larger batches",
         "engine.exact = true makes it identical, and reads prompts at about half speed; Q4_0, Q4_1, Q5_0 and Q8_0 "
-        "weights are identical as they are"
+        "weights are identical as they are, and with engine.own_kernels Q4_K, Q5_K and Q6_K ones on x86"
         if options.kv_type == "q8_0" and not options.exact
         else 'engine.kv_type = "q8_0" with flash attention and engine.exact = true make it identical',
     )
@@ -163,5 +163,6 @@ def _choices(model: ModelMeasured) -> Iterator[Finding]:
         yield Finding(
             Level.NOTE,
             f"{name}: answers {decode:.2f}x and prompts {prefill:.2f}x as fast as now",
-            "engine.extra_buffers decides this: chats want fast answers, long documents fast prompts",
+            "engine.extra_buffers decides this: chats want fast answers, long documents fast prompts; what is repacked "
+            "is computed by llama.cpp, whose texts depend on what shares a step",
         )

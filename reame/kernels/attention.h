@@ -1,7 +1,7 @@
 // Attention over keys and values in q8_0, with the online softmax of ggml's flash attention (arXiv 2112.05682).
 //
-// Heads that share a key head, and some rows of the step, go over the cells together: a key is read and a value unpacked
-// once for all of them. What one row and head gets depends on no other row: floats are summed in the order of the cells.
+// Heads that share a key head, and some rows of the step, go over the cells together: a key is read and a value
+// unpacked once for all of them. What a row's head gets depends on no other: floats are summed in the order of the cells.
 #pragma once
 
 #include <cmath>
@@ -74,8 +74,8 @@ inline void unpack(const BlockQ80 *from, int blocks, float *to) {
     for (int i = 0; i < blocks; ++i) {
         const __m256 d = _mm256_set1_ps(half(from[i].d));
         for (int j = 0; j < 32; j += 8) {
-            const __m256i wide = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(from[i].qs + j)));
-            _mm256_storeu_ps(to + 32 * i + j, _mm256_mul_ps(_mm256_cvtepi32_ps(wide), d));
+            const __m256i eight = _mm256_cvtepi8_epi32(_mm_loadu_si64(from[i].qs + j));
+            _mm256_storeu_ps(to + 32 * i + j, _mm256_mul_ps(_mm256_cvtepi32_ps(eight), d));
         }
     }
 }
@@ -84,13 +84,13 @@ inline void unpack(const BlockQ80 *from, int blocks, float *to) {
 inline void attend(const Attention &a, Query *queries, int rows, int heads, std::vector<float> &value) {
     value.resize(a.value_blocks * 32);
     for (int cell = 0; cell < a.cells; ++cell) {
+        const auto *key = reinterpret_cast<const BlockQ80 *>(a.keys + cell * a.key_stride);
+        const auto *packed = reinterpret_cast<const BlockQ80 *>(a.values + cell * a.value_stride);
         bool unpacked = false;
         for (int row = 0; row < rows; ++row) {
             const uint16_t bias = queries[row * heads].mask[cell];
             if (bias == MASKED) continue;
-            const auto *key = reinterpret_cast<const BlockQ80 *>(a.keys + cell * a.key_stride);
-            if (!unpacked)
-                unpack(reinterpret_cast<const BlockQ80 *>(a.values + cell * a.value_stride), a.value_blocks, value.data());
+            if (!unpacked) unpack(packed, a.value_blocks, value.data());
             unpacked = true;
             for (int head = 0; head < heads; ++head) {
                 Query &query = queries[row * heads + head];

@@ -27,8 +27,8 @@ void attend(const ggml_tensor *dst, const Parts &parts, int part) {
     static thread_local std::vector<float> value;
     const ggml_tensor *q = dst->src[0], *k = dst->src[1], *v = dst->src[2], *mask = dst->src[3];
     const auto bound = [](int all, int of, int i) { return int(int64_t(all) * i / of); };
-    const int key_head = part / (parts.row_parts * parts.head_parts), rest = part % (parts.row_parts * parts.head_parts);
-    const int row_part = rest / parts.head_parts, head_part = rest % parts.head_parts;
+    const int head_part = part % parts.head_parts, row_part = part / parts.head_parts % parts.row_parts;
+    const int key_head = part / parts.head_parts / parts.row_parts;
     const int first_row = bound(parts.rows, parts.row_parts, row_part);
     const int rows = bound(parts.rows, parts.row_parts, row_part + 1) - first_row;
     const int first_head = bound(parts.heads, parts.head_parts, head_part);
@@ -45,7 +45,8 @@ void attend(const ggml_tensor *dst, const Parts &parts, int part) {
         for (int head = 0; head < heads; ++head) {
             Query &query = queries[row * heads + head];
             query.query.resize(a.key_blocks);
-            const char *from = static_cast<const char *>(q->data) + (first_row + row) * q->nb[1] + head_of(head) * q->nb[2];
+            const size_t place = (first_row + row) * q->nb[1] + head_of(head) * q->nb[2];
+            const char *from = static_cast<const char *>(q->data) + place;
             ggml.quantize_row_q8_0(reinterpret_cast<const float *>(from), query.query.data(), q->ne[0]);
             const char *row_mask = static_cast<const char *>(mask->data) + (first_row + row) * mask->nb[1];
             query.start(a, reinterpret_cast<const uint16_t *>(row_mask));

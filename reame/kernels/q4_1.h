@@ -3,8 +3,6 @@
 // Floats are summed in the order of ggml's AVX2 vec_dot, see k_quants.h.
 #pragma once
 
-#include <cmath>
-
 #include "simd.h"
 
 namespace reame {
@@ -30,9 +28,9 @@ struct Q41 {
     };
     struct Unpacked {
         __m256i quants;
-        float d, m;
+        __m128 scales;  // d and m, as they lie in a column's
 
-        explicit Unpacked(const Weight &x) : d(half(x.d)), m(half(x.m)) {
+        explicit Unpacked(const Weight &x) : scales(_mm_cvtph_ps(_mm_loadu_si32(&x))) {
             const __m128i bits = load_half(x.qs);
             quants = _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(bits, 4), bits), _mm256_set1_epi8(15));
         }
@@ -42,21 +40,22 @@ struct Q41 {
     template <int N>
     struct Sums {
         __m256 total[N];
-        float mins[N];
+        __m128 mins[N];  // in the second lane
 
         Sums() {
-            for (int c = 0; c < N; ++c) total[c] = _mm256_setzero_ps(), mins[c] = 0;
+            for (int c = 0; c < N; ++c) total[c] = _mm256_setzero_ps(), mins[c] = _mm_setzero_ps();
         }
         void add(const Unpacked &w, const Column *columns, int i) {
             for (int c = 0; c < N; ++c) {
+                const __m128 scales = _mm_castsi128_ps(_mm_loadu_si64(columns[c].scales + 2 * i));
                 const __m256i pairs = _mm256_maddubs_epi16(w.quants, load(columns[c].y[i].qs));
                 const __m256i sums = add_products(_mm256_setzero_si256(), _mm256_set1_epi16(1), pairs);
-                const __m256 d = _mm256_mul_ps(_mm256_set1_ps(w.d), _mm256_set1_ps(columns[c].scales[2 * i]));
+                const __m256 d = _mm256_broadcastss_ps(_mm_mul_ss(w.scales, scales));
                 total[c] = _mm256_fmadd_ps(d, _mm256_cvtepi32_ps(sums), total[c]);
-                mins[c] = std::fma(w.m, columns[c].scales[2 * i + 1], mins[c]);
+                mins[c] = _mm_fmadd_ps(w.scales, scales, mins[c]);
             }
         }
-        float value(int c) const { return sum_lanes(total[c]) + mins[c]; }
+        float value(int c) const { return sum_lanes(total[c]) + _mm_cvtss_f32(_mm_movehdup_ps(mins[c])); }
     };
 };
 
