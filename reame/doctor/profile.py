@@ -34,7 +34,7 @@ _FORMAT = 1
 _MOST = 64
 """Profiles that are kept; the oldest go."""
 _MOST_BYTES = 1 << 20
-_DECISIVE = ("threads", "prefill_threads", "kv_type", "flash_attention", "extra_buffers", "exact")
+_DECISIVE = ("threads", "prefill_threads", "kv_type", "flash_attention", "extra_buffers", "own_kernels", "exact")
 """Options that step times depend on."""
 
 

@@ -57,15 +57,6 @@ void multiply(const Product &p, Blocks blocks, const typename Type::Column *colu
     for (int c = 0; c < N; ++c) reinterpret_cast<float *>(p.out + (column + c) * p.out_stride)[row] = sums.value(c);
 }
 
-// Two rows by one column: the sums of one wait for each other longer than they take.
-template <class Type>
-void multiply_pair(const Product &p, InMemory<Type> one, InMemory<Type> two, const typename Type::Column *columns,
-                   int row) {
-    typename Type::template Sums<1> sums[2];
-    for (int i = 0; i < p.blocks; ++i) sums[0].add(one(i), columns, i), sums[1].add(two(i), columns, i);
-    for (int r = 0; r < 2; ++r) reinterpret_cast<float *>(p.out)[row + r] = sums[r].value(0);
-}
-
 template <class Type, class Blocks>
 void multiply(const Product &p, Blocks blocks, const typename Type::Column *columns, int row, int column, int n) {
     switch (n) {
@@ -103,10 +94,8 @@ void multiply_rows(const Product &p, int first, int last, Room<Type> &room) {
         return reinterpret_cast<const typename Type::Weight *>(p.weights + row * p.weight_stride);
     };
     if (p.columns <= GROUP) {
-        int row = first;
-        for (; p.columns == 1 && row + 1 < last; row += 2)
-            multiply_pair<Type>(p, {weights(row)}, {weights(row + 1)}, columns, row);
-        for (; row < last; ++row) multiply<Type>(p, InMemory<Type>{weights(row)}, columns, row, 0, p.columns);
+        for (int row = first; row < last; ++row)
+            multiply<Type>(p, InMemory<Type>{weights(row)}, columns, row, 0, p.columns);
         return;
     }
     const int groups = (p.columns + GROUP - 1) / GROUP;

@@ -115,6 +115,8 @@ def try_out(
         raise ModelError(f"{verdict.reason}; set engine.extra_buffers to auto or off")
     if verdict.reason:
         log.warning("%s", verdict.reason)
+    elif verdict.own_kernels:
+        log.info("own kernels for %s weights and attention, as far as the model has them", ", ".join(kernels.KINDS))
     return evolve(options, extra_buffers=verdict.extra_buffers, own_kernels=verdict.own_kernels)
 
 

@@ -271,3 +271,13 @@ def test_what_another_model_will_take_is_not_there(model_path: Path, monkeypatch
     assert fitted(model_path, OPTIONS, may_switch=True, beside=needs).mmap
     with pytest.raises(ModelError):
         fitted(model_path, OPTIONS, may_switch=True, beside=3 * needs)
+
+
+def test_weights_of_own_kernels_are_not_repacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit, "_features", lambda: {"avx2"})
+    k_quants, others = tiny_models.write_k_quants(tmp_path / "k.gguf"), tiny_models.write_jamba(tmp_path / "j.gguf")
+    options = LlamaOptions(own_kernels=True, mmap=True)
+    assert not fitted(k_quants, options, may_switch=True).extra_buffers
+    assert fitted(k_quants, options, may_switch=False).extra_buffers, "as it was asked for"
+    assert fitted(k_quants, evolve(options, own_kernels=False), may_switch=True).extra_buffers
+    assert fitted(others, options, may_switch=True).extra_buffers
