@@ -21,6 +21,7 @@ namespace reame {
 
 constexpr int GROUP = 6;  // columns whose sums fit into the registers
 constexpr int TILE = 16;  // rows of weights that are unpacked together: about half of a cache of the second level
+constexpr size_t AHEAD = 4096;  // bytes; 1 to 4 KiB are alike
 constexpr int CHUNKS = 16;  // per thread, so that a thread that is held up does not hold up the others
 
 struct Product {
@@ -38,6 +39,13 @@ typename Type::Activation *activations(const Product &p, int column) {
     return reinterpret_cast<typename Type::Activation *>(p.activations + column * p.activation_stride);
 }
 
+// The processor looks ahead by itself, but not beyond the end of a page, and a row of weights is a fraction of one.
+template <class Weight>
+inline void prefetch(const Weight &soon) {
+    const char *ahead = reinterpret_cast<const char *>(&soon) + AHEAD;
+    for (size_t line = 0; line < sizeof(Weight); line += 64) _mm_prefetch(ahead + line, _MM_HINT_T0);
+}
+
 template <class Type>
 struct InCache {
     const typename Type::Unpacked *row;
@@ -46,7 +54,10 @@ struct InCache {
 template <class Type>
 struct InMemory {
     const typename Type::Weight *row;
-    typename Type::Packed operator()(int i) const { return typename Type::Packed(row[i]); }
+    typename Type::Packed operator()(int i) const {
+        prefetch(row[i]);
+        return typename Type::Packed(row[i]);
+    }
 };
 
 // One row of weights by N columns.
@@ -103,7 +114,10 @@ void multiply_rows(const Product &p, int first, int last, Room<Type> &room) {
         const int end = std::min(tile + TILE, last);
         room.unpacked.clear();
         for (int row = tile; row < end; ++row)
-            for (int i = 0; i < p.blocks; ++i) room.unpacked.emplace_back(weights(row)[i]);
+            for (int i = 0; i < p.blocks; ++i) {
+                prefetch(weights(row)[i]);
+                room.unpacked.emplace_back(weights(row)[i]);
+            }
         for (int g = 0, column = 0; g < groups; ++g) {
             const int n = int(int64_t(p.columns) * (g + 1) / groups) - column;
             for (int row = tile; row < end; ++row) {
