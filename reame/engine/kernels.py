@@ -1,9 +1,9 @@
-"""Reame's own matrix kernels (`reame/kernels/`), loaded in front of llama.cpp's: the same results, sooner.
+"""Reame's own kernels (`reame/kernels/`), loaded in front of llama.cpp's: the same results, sooner.
 
 ggml computes K-quant weights by another kernel, which rounds otherwise, when more rows share a step, and on x86 most
-of its kernels unpack each weight anew for each row. `mul_mat.cpp` takes the place of one function of libggml-cpu, by
+of its kernels unpack each weight anew for each row. The library takes the place of two functions of libggml-cpu, by
 the rules that the dynamic linker has for names that two libraries define. Built by `scripts/setup` where the CPU has
-AVX2; without the library, or when it is not as it should be, all is computed by ggml.
+AVX2; without it, or when it is not as it should be, all is computed by ggml.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
 log = logging.getLogger(__name__)
+
 
 @frozen
 class Kind:
