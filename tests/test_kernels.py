@@ -92,13 +92,16 @@ for size in sizes:
     engine.decode(rows)
     found += [engine.logprobs(k, 5, 3) for k in range(size)]
     at += size
+assert ("reame-kernels" in Path("/proc/self/maps").read_text()) is own
 print(json.dumps(found))
 """
 
 
 def logits(model: Path, sizes: list[int], *, own: bool) -> object:
     words = [sys.executable, "-P", "-c", LOGITS, str(model), json.dumps(own), json.dumps(sizes)]
-    return json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert "own kernels off" not in done.stderr
+    return json.loads(done.stdout)
 
 
 @pytest.fixture
@@ -106,6 +109,7 @@ def k_model(tmp_path: Path) -> Path:
     return tiny_models.write_k_quants(tmp_path / "k.gguf")
 
 
+@needs_kernels
 @pytest.mark.model
 @pytest.mark.parametrize("model", ["model_path", "k_model"])
 def test_a_model_gives_the_bits_of_ggml_in_steps_of_any_size(model: str, request: pytest.FixtureRequest) -> None:

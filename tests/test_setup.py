@@ -74,27 +74,29 @@ def test_another_checkout_takes_the_wheel_from_the_cache(checkout: Checkout, tmp
     assert [call.split()[0] for call in other.calls()] == ["install", "install"]
 
 
+def kernel(checkout: Checkout, code: str) -> Path:
+    folder = checkout.root / "reame" / "kernels"
+    folder.mkdir(parents=True)
+    (folder / "exports.map").write_text("{ global: reame_*; local: *; };\n")
+    (folder / "one.cpp").write_text(code)
+    return folder / "one.cpp"
+
+
 @on_x86
 def test_the_kernels_are_built_and_built_again_when_they_change(checkout: Checkout) -> None:
-    sources = checkout.root / "reame" / "kernels"
-    sources.mkdir(parents=True)
-    (sources / "exports.map").write_text("{ global: reame_*; local: *; };\n")
-    (sources / "one.cpp").write_text("int reame_one = 1;\n")
+    source = kernel(checkout, "int reame_one = 1;\n")
     assert "building the matrix kernels" in checkout.run("setup")[1]
     [library] = (checkout.root / ".venv" / "lib").glob("reame-kernels-*.so")
     first = library.read_bytes()
     assert checkout.run("setup") == (0, "")
-    (sources / "one.cpp").write_text("int reame_one = 2;\n")
+    source.write_text("int reame_one = 2;\n")
     assert "building the matrix kernels" in checkout.run("setup")[1]
     assert library.read_bytes() != first
 
 
 @on_x86
 def test_kernels_that_do_not_compile_are_a_warning_and_leave_none(checkout: Checkout) -> None:
-    sources = checkout.root / "reame" / "kernels"
-    sources.mkdir(parents=True)
-    (sources / "exports.map").write_text("{ local: *; };\n")
-    (sources / "one.cpp").write_text("int wrong = ;\n")
+    kernel(checkout, "int wrong = ;\n")
     code, said = checkout.run("setup")
     assert code == 0
     assert "warning: no matrix kernels, so llama.cpp computes all: " in said

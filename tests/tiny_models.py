@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from gguf import GGMLQuantizationType, GGUFWriter, quantize
 
-from reame.engine.kernels import KINDS
+from reame.engine.kernels import KINDS, random_weights
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,10 +39,8 @@ class _Writer:
     def packed(self, name: str, rows: int, columns: int, kind: str) -> None:
         """Random bits with small scales."""
         layout = KINDS[kind]
-        blocks = self._random.integers(0, 256, (rows, columns // layout.block, layout.size), np.uint8)
-        for place in layout.halves:
-            scales = self._random.normal(0, 2e-4 if layout.block > 32 else 2e-2, blocks.shape[:2]).astype(np.float16)
-            blocks[:, :, place : place + 2] = scales.view(np.uint8).reshape(*scales.shape, 2)
+        scale = 2e-4 if layout.block > 32 else 2e-2
+        blocks = random_weights(layout, self._random, rows, columns // layout.block, scale)
         self.file.add_tensor(name, blocks.reshape(rows, -1), raw_dtype=GGMLQuantizationType[kind])
 
     def plain(self, name: str, values: NDArray[np.float32]) -> None:

@@ -107,9 +107,8 @@ def _product(spin: Spin) -> float:
 
 def _repacking(model: ModelMeasured, config: Config, options: LlamaOptions) -> Iterator[Setting]:
     """By the time that a mix of prompts and answers takes."""
-    crashed = config.engine.extra_buffers == "auto" and not options.extra_buffers and not options.own_kernels
-    if options.exact or crashed:
-        return  # nothing to choose
+    if options.exact or (config.engine.extra_buffers == "auto" and not options.extra_buffers):
+        return  # nothing to choose: it crashes with them, or own kernels are exact where repacked ones are not
     items = list(model.variants.items())
     other = next((it for name, it in items[1:] if name.startswith("repacked")), None)
     if other is None:

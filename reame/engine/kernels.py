@@ -93,10 +93,7 @@ def agrees(kernels: ctypes.CDLL, ggml: ctypes.CDLL, name: str, *, rows: int, blo
     """Whether random weights of a kind, `rows` of so many blocks, times random columns give the bits of ggml's
     vec_dot, alone and together."""
     kind, random = KINDS[name], np.random.default_rng(rows + blocks + columns)
-    weights = random.integers(0, 256, (rows, blocks, kind.size), np.uint8)
-    for place in kind.halves:  # numbers, and not what other bits stand for
-        scales = random.normal(size=(rows, blocks)).astype(np.float16)
-        weights[:, :, place : place + 2] = scales.view(np.uint8).reshape(rows, blocks, 2)
+    weights = random_weights(kind, random, rows, blocks)
     values = random.normal(size=(columns, blocks * kind.block)).astype(np.float32)
     activations = np.zeros((columns, blocks, kind.activation_size), np.uint8)
     for value, activation in zip(values, activations, strict=True):
@@ -106,6 +103,15 @@ def agrees(kernels: ctypes.CDLL, ggml: ctypes.CDLL, name: str, *, rows: int, blo
         np.array_equal(_product(kernels, kind, weights, activations[:some]), expected[:some])
         for some in range(1, columns + 1)
     )
+
+
+def random_weights(kind: Kind, random: np.random.Generator, rows: int, blocks: int, scale: float = 1.0) -> Array:
+    """Bytes, of the shape (rows, blocks, bytes of a block): any bits, but for scales that are numbers."""
+    weights = random.integers(0, 256, (rows, blocks, kind.size), np.uint8)
+    for place in kind.halves:
+        scales = random.normal(0, scale, (rows, blocks)).astype(np.float16)
+        weights[:, :, place : place + 2] = scales.view(np.uint8).reshape(rows, blocks, 2)
+    return weights
 
 
 def _needed(kernels: ctypes.CDLL) -> Iterator[_Needed]:

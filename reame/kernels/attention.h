@@ -1,7 +1,7 @@
 // Attention over keys and values in q8_0, with the online softmax of ggml's flash attention (arXiv 2112.05682).
 //
 // Heads that share a key head, and some rows of the step, go over the cells together: a key is read and a value
-// unpacked once for all of them. What a row's head gets depends on no other: floats are summed in the order of the cells.
+// unpacked once for all of them. What a row's head gets depends on no other: floats are summed in the order of cells.
 #pragma once
 
 #include <cmath>

@@ -36,7 +36,6 @@ struct Ggml {
 };
 extern Ggml ggml;
 extern int on;  // 0: all is handed to ggml
-using Quantize = decltype(Ggml::quantize_row_q8_0);
 
 // The next part of `count` for this thread of the team, as ggml gives them out: the first is that of its number.
 template <class Work>

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "inside_ggml.h"
 #include "simd.h"
 
 namespace reame {
@@ -25,9 +26,10 @@ struct HeadWithMins {
     alignas(32) uint32_t scales[8];
     alignas(16) int16_t mins[8];
 
-    HeadWithMins(uint16_t half_d, uint16_t half_dmin, const uint8_t *packed) : d(half(half_d)), dmin(half(half_dmin)) {
+    template <class Block>
+    explicit HeadWithMins(const Block &x) : d(half(x.d)), dmin(half(x.dmin)) {
         uint32_t u[4];
-        memcpy(u, packed, 12);
+        memcpy(u, x.scales, 12);
         u[3] = ((u[2] >> 4) & 0x0f0f0f0f) | (((u[1] >> 6) & 0x03030303) << 4);
         const uint32_t low = u[1] & 0x3f3f3f3f;
         u[1] = (u[2] & 0x0f0f0f0f) | (((u[0] >> 6) & 0x03030303) << 4);
@@ -49,9 +51,7 @@ struct Q4K {
     using Block = BlockQ4K;
     static constexpr bool has_mins = true;
 
-    struct Head : HeadWithMins {
-        explicit Head(const Block &x) : HeadWithMins(x.d, x.dmin, x.scales) {}
-    };
+    using Head = HeadWithMins;
     struct Mins {
         __m128 sum = _mm_setzero_ps();
         void add(const Head &w, const BlockQ8K &y) {
@@ -70,9 +70,7 @@ struct Q5K {
     using Block = BlockQ5K;
     static constexpr bool has_mins = true;
 
-    struct Head : HeadWithMins {
-        explicit Head(const Block &x) : HeadWithMins(x.d, x.dmin, x.scales) {}
-    };
+    using Head = HeadWithMins;
     struct Mins {
         float sum = 0;
         void add(const Head &w, const BlockQ8K &y) {
@@ -136,6 +134,8 @@ template <class Q>
 struct KQuant {
     using Weight = typename Q::Block;
     using Activation = BlockQ8K;
+    static constexpr int block = K_SIZE;
+    static constexpr auto quantize = &Ggml::quantize_row_q8_K;
     struct Column {
         const Activation *y;
 
@@ -149,7 +149,6 @@ struct KQuant {
         }
         static constexpr int floats = 0;
         Column(const Activation *prepared, int, float *) : y(prepared) {}
-        Column() = default;
     };
     struct Unpacked {
         uint8_t bytes[K_SIZE];

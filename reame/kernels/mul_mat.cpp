@@ -1,12 +1,13 @@
 // ggml's matrix product for types of weights that it computes slowly when a few rows share a step, and with other bits.
 //
-// Each result has the bits of ggml's AVX2 vec_dot for any number of rows, so that
-// crowds, drafts and chunks of any size change no text.
+// Each result has the bits of ggml's AVX2 vec_dot for any number of rows, so that crowds, drafts and chunks of any size
+// change no text.
 //
-// A type of weights is a struct with `Weight` and `Activation`, ggml's blocks; `Column`, activations ready to be read;
-// `Unpacked`, a block of weights ready for many columns; `Packed`, one that is unpacked on the way, for few; `Sums<N>`,
-// of one row of weights with N columns. To unpack is most of what one column costs: with many, each row of weights is
-// unpacked once and stays in the processor's caches while the columns pass in groups (as in BLIS and ik_llama.cpp).
+// A type of weights is a struct with `Weight` and `Activation`, ggml's blocks of `block` numbers; `quantize`, what makes
+// the latter; `Column`, activations ready to be read; `Unpacked`, a block of weights ready for many columns; `Packed`,
+// one that is unpacked on the way, for few; `Sums<N>`, of one row of weights with N columns. To unpack is most of what
+// one column costs: with many, each row of weights is unpacked once and stays in the processor's caches while the
+// columns pass in groups (as in BLIS and ik_llama.cpp).
 
 #include <algorithm>
 #include <cstddef>
@@ -131,27 +132,26 @@ void multiply_rows(const Product &p, int first, int last, Room<Type> &room) {
 
 // This thread's part of the activations, from floats into the buffer that ggml has reserved for them.
 template <class Type>
-void quantize(const ggml_compute_params *params, const ggml_tensor *floats, const Product &p,
-              Quantize quantize_row, int block) {
+void quantize(const ggml_compute_params *params, const ggml_tensor *floats, const Product &p) {
     const int first = p.blocks * params->ith / params->nth, last = p.blocks * (params->ith + 1) / params->nth;
     for (int c = 0; c < p.columns; ++c) {
         const auto *from = reinterpret_cast<const float *>(static_cast<const char *>(floats->data) + c * floats->nb[1]);
         auto *to = activations<Type>(p, c);
-        quantize_row(from + int64_t(first) * block, to + first, int64_t(last - first) * block);
+        (ggml.*Type::quantize)(from + int64_t(first) * Type::block, to + first, int64_t(last - first) * Type::block);
         Type::Column::prepare(to + first, last - first);
     }
 }
 
 template <class Type>
-bool run(const ggml_compute_params *params, ggml_tensor *dst, int block, Quantize quantize_row) {
+bool run(const ggml_compute_params *params, ggml_tensor *dst) {
     const ggml_tensor *weights = dst->src[0], *activations = dst->src[1];
-    const int64_t blocks = weights->ne[0] / block;
+    const int64_t blocks = weights->ne[0] / Type::block;
     const size_t stride = blocks * sizeof(typename Type::Activation);
     if (weights->nb[0] != sizeof(typename Type::Weight) || params->wsize < stride * activations->ne[1]) return false;
     const Product p{static_cast<const char *>(weights->data), weights->nb[1], int(weights->ne[1]), int(blocks),
                     int(activations->ne[1]), static_cast<char *>(params->wdata), stride,
                     static_cast<char *>(dst->data), dst->nb[1]};
-    quantize<Type>(params, activations, p, quantize_row, block);
+    quantize<Type>(params, activations, p);
 
     static thread_local Room<Type> room;
     const int tiles = p.rows / TILE, chunks = std::max(1, std::min(params->nth * CHUNKS, tiles));
@@ -172,15 +172,21 @@ bool is_plain(const ggml_tensor *dst) {
            dst->type == GGML_TYPE_F32;
 }
 
-bool computed(const ggml_compute_params *params, ggml_tensor *dst) {
-    if (!on || params->use_ref || !is_plain(dst)) return false;
-    switch (dst->src[0]->type) {
-        case GGML_TYPE_Q4_1: return run<Q41>(params, dst, 32, ggml.quantize_row_q8_1);
-        case GGML_TYPE_Q4_K: return run<KQuant<Q4K>>(params, dst, K_SIZE, ggml.quantize_row_q8_K);
-        case GGML_TYPE_Q5_K: return run<KQuant<Q5K>>(params, dst, K_SIZE, ggml.quantize_row_q8_K);
-        case GGML_TYPE_Q6_K: return run<KQuant<Q6K>>(params, dst, K_SIZE, ggml.quantize_row_q8_K);
+// What `work` says of the type of weights with ggml's number `type`; false when it is none of ours.
+template <class Work>
+bool with_type(int type, Work work) {
+    switch (type) {
+        case GGML_TYPE_Q4_1: return work(Q41());
+        case GGML_TYPE_Q4_K: return work(KQuant<Q4K>());
+        case GGML_TYPE_Q5_K: return work(KQuant<Q5K>());
+        case GGML_TYPE_Q6_K: return work(KQuant<Q6K>());
         default: return false;
     }
+}
+
+bool computed(const ggml_compute_params *params, ggml_tensor *dst) {
+    if (!on || params->use_ref || !is_plain(dst)) return false;
+    return with_type(dst->src[0]->type, [&](auto type) { return run<decltype(type)>(params, dst); });
 }
 
 // A product without threads, of activations as ggml quantizes them, which are prepared in place.
@@ -204,15 +210,12 @@ extern "C" void ggml_compute_forward_mul_mat(const ggml_compute_params *params, 
 extern "C" bool reame_multiply(int type, const char *weights, int rows, int blocks, char *activations, int columns,
                                char *out) {
     using namespace reame;
-    const auto product = [&](size_t weight, size_t activation) {
-        return Product{weights, blocks * weight, rows, blocks, columns, activations, blocks * activation,
-                       out, rows * sizeof(float)};
-    };
-    switch (type) {
-        case GGML_TYPE_Q4_1: return multiply_alone<Q41>(product(sizeof(BlockQ41), sizeof(BlockQ81))), true;
-        case GGML_TYPE_Q4_K: return multiply_alone<KQuant<Q4K>>(product(sizeof(BlockQ4K), sizeof(BlockQ8K))), true;
-        case GGML_TYPE_Q5_K: return multiply_alone<KQuant<Q5K>>(product(sizeof(BlockQ5K), sizeof(BlockQ8K))), true;
-        case GGML_TYPE_Q6_K: return multiply_alone<KQuant<Q6K>>(product(sizeof(BlockQ6K), sizeof(BlockQ8K))), true;
-        default: return false;
-    }
+    return with_type(type, [&](auto of) {
+        using Type = decltype(of);
+        const size_t weight = blocks * sizeof(typename Type::Weight);
+        const size_t activation = blocks * sizeof(typename Type::Activation);
+        const size_t column = rows * sizeof(float);
+        multiply_alone<Type>({weights, weight, rows, blocks, columns, activations, activation, out, column});
+        return true;
+    });
 }

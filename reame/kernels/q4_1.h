@@ -3,6 +3,7 @@
 // Floats are summed in the order of ggml's AVX2 vec_dot, see k_quants.h.
 #pragma once
 
+#include "inside_ggml.h"
 #include "simd.h"
 
 namespace reame {
@@ -15,6 +16,8 @@ static_assert(sizeof(BlockQ41) == 20 && sizeof(BlockQ81) == 36);
 struct Q41 {
     using Weight = BlockQ41;
     using Activation = BlockQ81;
+    static constexpr int block = 32;
+    static constexpr auto quantize = &Ggml::quantize_row_q8_1;
     struct Column {
         const Activation *y;
         const float *scales;  // d and s of each block: to widen them takes as long as a block's products
@@ -24,7 +27,6 @@ struct Q41 {
         Column(const Activation *prepared, int blocks, float *room) : y(prepared), scales(room) {
             for (int i = 0; i < blocks; ++i) room[2 * i] = half(y[i].d), room[2 * i + 1] = half(y[i].s);
         }
-        Column() = default;
     };
     struct Unpacked {
         __m256i quants;
