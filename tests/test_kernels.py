@@ -122,6 +122,12 @@ def test_a_model_gives_the_bits_of_ggml_in_steps_of_any_size(model: str, request
 
 
 @needs_kernels
+def test_ggml_itself_gives_k_quants_other_bits_in_a_larger_step(k_model: Path) -> None:
+    """What the kernels are there for, and without which the tests beside this one would show nothing."""
+    assert logits(k_model, [40], own=False) != logits(k_model, [1] * 40, own=False)
+
+
+@needs_kernels
 def test_k_quants_are_lossless_in_a_crowd(k_model: Path) -> None:
     options = LlamaOptions(num_cells=2048, num_seqs=12, max_rows=64, threads=2, extra_buffers=False)
     engine = LlamaEngine(k_model, options)

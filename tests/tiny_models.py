@@ -142,11 +142,12 @@ def write_gemma3(path: Path, layers: int = 6) -> Path:
 
 
 def write_k_quants(path: Path, layers: int = 2) -> Path:
-    """A Llama whose matrices are of the K-quants that most people take, and of Q4_1."""
-    width = 256
+    """A Llama whose matrices are of the K-quants that most people take, and of Q4_1; wide enough for sums of several
+    blocks, whose order is what ggml's kernels differ in."""
+    width = 1024
     writer = _begin(path, "llama", layers, width)
-    writer.file.add_head_count(4)
-    writer.file.add_head_count_kv(2)
+    writer.file.add_head_count(16)
+    writer.file.add_head_count_kv(8)
     writer.file.add_feed_forward_length(2 * width)
     writer.ones("output_norm.weight", width)
     for layer in range(layers):

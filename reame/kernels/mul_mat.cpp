@@ -3,11 +3,11 @@
 // Each result has the bits of ggml's AVX2 vec_dot for any number of rows, so that crowds, drafts and chunks of any size
 // change no text.
 //
-// A type of weights is a struct with `Weight` and `Activation`, ggml's blocks of `block` numbers; `quantize`, what makes
-// the latter; `Column`, activations ready to be read; `Unpacked`, a block of weights ready for many columns; `Packed`,
-// one that is unpacked on the way, for few; `Sums<N>`, of one row of weights with N columns. To unpack is most of what
-// one column costs: with many, each row of weights is unpacked once and stays in the processor's caches while the
-// columns pass in groups (as in BLIS and ik_llama.cpp).
+// A type of weights is a struct with `Weight` and `Activation`, ggml's blocks of `block` numbers; `quantize`, what
+// makes the latter; `Column`, activations ready to be read; `Unpacked`, a block of weights ready for many columns;
+// `Packed`, one that is unpacked on the way, for few; `Sums<N>`, of one row of weights with N columns. To unpack is
+// most of what one column costs: with many, each row of weights is unpacked once and stays in the processor's caches
+// while the columns pass in groups (as in BLIS and ik_llama.cpp).
 
 #include <algorithm>
 #include <cstddef>
